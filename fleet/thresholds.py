@@ -8,9 +8,13 @@ class Comparison(StrEnum):
     """The value is below, at most, above or at least the threshold; NaN is none of these."""
 
     BELOW = "BELOW"
+    """Less than the threshold."""
     AT_MOST = "AT_MOST"
+    """Less than or equal to the threshold."""
     ABOVE = "ABOVE"
+    """Greater than the threshold."""
     AT_LEAST = "AT_LEAST"
+    """Greater than or equal to the threshold."""
 
     def holds(self, value: float, threshold: float) -> bool:
         """Whether the value stands so to the threshold."""

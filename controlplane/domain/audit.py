@@ -30,9 +30,13 @@ class AuditKind(StrEnum):
     """What sort of thing a row tells; each is kept in its own chain, for its own time."""
 
     CHANGE = "change"
+    """A mutation of the API."""
     SIGN_IN = "sign-in"
+    """A sign-in, a sign-out or the use of a token."""
     REQUEST = "request"
+    """A proxied request to the Kubernetes API of a cluster."""
     AGENT = "agent"
+    """An action of an agent."""
 
 
 def kind_of(action: str) -> AuditKind:

@@ -59,9 +59,13 @@ class RequestState(StrEnum):
     """Where a request for access stands."""
 
     PENDING = "pending"
+    """Nobody has decided yet."""
     APPROVED = "approved"
+    """Approved. The role is bound until `expiresAt`."""
     REFUSED = "refused"
+    """Denied."""
     REVOKED = "revoked"
+    """Approved first and revoked later."""
 
 
 @dataclass(frozen=True, slots=True)

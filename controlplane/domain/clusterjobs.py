@@ -24,10 +24,15 @@ class JobPhase(StrEnum):
     """How far a job is; the last three are final."""
 
     PENDING = "PENDING"
+    """The agent has not started the job yet."""
     RUNNING = "RUNNING"
+    """The job is running."""
     SUCCEEDED = "SUCCEEDED"
+    """The job completed. This phase is final."""
     FAILED = "FAILED"
+    """The job failed or timed out. This phase is final."""
     CANCELLED = "CANCELLED"
+    """Somebody cancelled the job. This phase is final."""
 
     @property
     def final(self) -> bool:

@@ -14,19 +14,28 @@ class Distribution(StrEnum):
     """Flavours of Kubernetes, as the API names them."""
 
     GENERIC = "GENERIC"
+    """Any other distribution."""
     EKS = "EKS"
+    """Amazon Elastic Kubernetes Service."""
     AKS = "AKS"
+    """Azure Kubernetes Service."""
     GKE = "GKE"
+    """Google Kubernetes Engine."""
     RKE = "RKE"
+    """Rancher Kubernetes Engine."""
     K3S = "K3S"
+    """K3s."""
     OPENSHIFT = "OPENSHIFT"
+    """Red Hat OpenShift."""
 
 
 class AgentMode(StrEnum):
     """Who defines a cluster's services: the control plane, or the cluster itself."""
 
     MANAGED = "MANAGED"
+    """The control plane defines the services."""
     AUTONOMOUS = "AUTONOMOUS"
+    """Objects in the cluster define the services. The control plane only displays them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +70,11 @@ class ClusterHealth(StrEnum):
     """Whether the agent of a cluster was heard of of late."""
 
     CONNECTED = "CONNECTED"
+    """The agent reported within the last 5 minutes."""
     SILENT = "SILENT"
+    """The last report of the agent is older than 5 minutes."""
     NEVER = "NEVER"
+    """No agent has ever connected."""
 
 
 AGENT_TAG, KEEP = "towline-agent", "keep"

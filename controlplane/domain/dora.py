@@ -57,8 +57,11 @@ class Period(StrEnum):
     """The length of a report's parts."""
 
     DAY = "DAY"
+    """One day."""
     WEEK = "WEEK"
+    """Seven days."""
     MONTH = "MONTH"
+    """Thirty days."""
 
     @property
     def length(self) -> timedelta:
@@ -104,8 +107,11 @@ class ChangeKind(StrEnum):
     """What became of a service between two moments."""
 
     ADDED = "ADDED"
+    """The service had no desired state before and has one now."""
     REMOVED = "REMOVED"
+    """The service had a desired state before and has none now."""
     CHANGED = "CHANGED"
+    """The commit or the state of the service differs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,15 @@ class ValueType(StrEnum):
     """What a value is."""
 
     TEXT = "text"
+    """A string."""
     NUMBER = "number"
+    """An integer or a floating-point number."""
     BOOLEAN = "boolean"
+    """True or false."""
     LIST = "list"
+    """A list."""
     OBJECT = "object"
+    """An object with string keys."""
 
 
 _TYPES: Mapping[ValueType, tuple[type, ...]] = {

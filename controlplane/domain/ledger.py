@@ -69,7 +69,9 @@ class Verdict(StrEnum):
     """Whether what was asked for was allowed."""
 
     ALLOWED = "allowed"
+    """The action was authorized."""
     REFUSED = "refused"
+    """The action was denied."""
 
 
 # Nothing changes one; but one is made for each request at the door, and to be frozen takes longer

@@ -12,11 +12,17 @@ class Mark(StrEnum):
     """The letters. Waiting for a person is stale to the API's one word, and a mark of its own."""
 
     HEALTHY = "H"
+    """All objects are applied and healthy."""
     SYNCED = "S"
+    """All objects are applied but not healthy yet."""
     PROGRESSING = "P"
+    """The desired state is not applied yet."""
     FAILED = "F"
+    """Rendering, applying or a health check failed."""
     PAUSED = "Z"
+    """Somebody paused the service."""
     AWAITING = "A"
+    """Deletions await a confirmation."""
 
 
 _OF_STATUS = {

@@ -25,8 +25,11 @@ class Severity(StrEnum):
     """How much something matters, least first."""
 
     INFO = "info"
+    """For information only."""
     WARNING = "warning"
+    """Somebody should look at it soon."""
     ERROR = "error"
+    """Something failed."""
 
     @property
     def rank(self) -> int:
@@ -136,11 +139,17 @@ class SinkType(StrEnum):
     """How a sink wants to be told."""
 
     WEBHOOK = "WEBHOOK"
+    """A signed HTTP request (Standard Webhooks)."""
     SLACK = "SLACK"
+    """A Slack incoming webhook."""
     TEAMS = "TEAMS"
+    """A Microsoft Teams workflow."""
     GITHUB = "GITHUB"
+    """Commit statuses on GitHub."""
     GITLAB = "GITLAB"
+    """Commit statuses on GitLab."""
     SYSLOG = "SYSLOG"
+    """A syslog server."""
 
 
 COMMIT_STATUS = frozenset({SinkType.GITHUB, SinkType.GITLAB})
@@ -278,8 +287,11 @@ class DeliveryState(StrEnum):
     """What became of telling one sink of one notification."""
 
     WAITING = "waiting"
+    """Not delivered yet. The next attempt is at `dueAt`."""
     DONE = "done"
+    """Delivered."""
     DEAD = "dead"
+    """Given up after 12 attempts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,13 @@ class Change(StrEnum):
     """What an apply would do to an object."""
 
     CREATE = "CREATE"
+    """Create the object."""
     UPDATE = "UPDATE"
+    """Change the object in place."""
     REPLACE = "REPLACE"
+    """Delete and recreate the object, since an immutable field differs."""
     DELETE = "DELETE"
+    """Delete the object."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,11 @@ class Layer(StrEnum):
     """What an override is for; later ones win."""
 
     PROJECT = "project"
+    """All clusters of a project."""
     GROUP = "group"
+    """All clusters of a cluster group. Wins over the project."""
     CLUSTER = "cluster"
+    """One cluster. Wins over its groups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,9 @@ class Leave(StrEnum):
     """What becomes of a service that its definition no longer wants."""
 
     DELETE = "delete"
+    """Delete the service and its objects."""
     DETACH = "detach"
+    """Delete the service and keep its objects in the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,9 @@ class UserKind(StrEnum):
     """Whether a person or a program."""
 
     PERSON = "person"
+    """A person."""
     SERVICE_ACCOUNT = "service-account"
+    """A service account, which authenticates with tokens only."""
 
 
 @dataclass(frozen=True, slots=True)

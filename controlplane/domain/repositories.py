@@ -16,16 +16,22 @@ class AuthMethod(StrEnum):
     """How a repository is read: a password or token, a key, a GitHub App, or TLS alone."""
 
     BASIC = "BASIC"
+    """Username and password, or a token."""
     SSH = "SSH"
+    """An SSH key."""
     APP = "APP"
+    """A GitHub App."""
     CERTIFICATE = "CERTIFICATE"
+    """A TLS client certificate."""
 
 
 class GitHealth(StrEnum):
     """Whether the last poll reached the repository."""
 
     PULLABLE = "PULLABLE"
+    """The last poll succeeded."""
     FAILED = "FAILED"
+    """The last poll failed."""
 
 
 @dataclass(frozen=True, slots=True)

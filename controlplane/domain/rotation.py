@@ -19,11 +19,17 @@ class RotationPhase(StrEnum):
     """How far a rotation has come."""
 
     ROLLING = "rolling"
+    """Services move to the new version batch by batch."""
     VERIFYING = "verifying"
+    """All services have the new version and must stay healthy."""
     READY = "ready"
+    """Verified. The old version may be revoked."""
     HELD = "held"
+    """Stopped, since a service failed with the new version."""
     REVOKED = "revoked"
+    """Completed. The old version is destroyed."""
     ABORTED = "aborted"
+    """Aborted. Services returned to the old version."""
 
 
 ENDED = frozenset({RotationPhase.REVOKED, RotationPhase.ABORTED})
@@ -33,8 +39,11 @@ class Decision(StrEnum):
     """What a person may say to a rotation."""
 
     RESUME = "resume"
+    """Continue a stopped rotation."""
     REVOKE = "revoke"
+    """Revoke the old version and complete the rotation."""
     ABORT = "abort"
+    """Abort the rotation and return services to the old version."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,10 +119,15 @@ class PlaceKind(StrEnum):
     """What can be found by a part of its name."""
 
     CLUSTER = "CLUSTER"
+    """A cluster."""
     SERVICE = "SERVICE"
+    """A service."""
     GROUP = "GROUP"
+    """A cluster group."""
     REPOSITORY = "REPOSITORY"
+    """A Git repository."""
     PIPELINE = "PIPELINE"
+    """A pipeline."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,11 @@ class SourceKind(StrEnum):
     """Where the value of a secret is kept, if not here."""
 
     VAULT = "vault"
+    """A HashiCorp Vault named in the settings."""
     KUBERNETES = "kubernetes"
+    """A Secret in a cluster."""
     ENVIRONMENT = "environment"
+    """An environment variable of the control plane."""
 
 
 @dataclass(frozen=True, slots=True)

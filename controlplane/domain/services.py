@@ -21,10 +21,15 @@ class ServiceStatus(StrEnum):
     """The one word of a service's state, as the API names it."""
 
     STALE = "STALE"
+    """The desired state is not applied yet."""
     SYNCED = "SYNCED"
+    """All objects are applied but not healthy yet."""
     HEALTHY = "HEALTHY"
+    """All objects are applied and healthy."""
     FAILED = "FAILED"
+    """Rendering, applying or a health check failed."""
     PAUSED = "PAUSED"
+    """Somebody paused the service."""
 
 
 class Phase(StrEnum):
@@ -51,17 +56,24 @@ class DriftPolicy(StrEnum):
     """What the agent does about a foreign change."""
 
     HEAL = "heal"
+    """Reverts the change."""
     REPORT = "report"
+    """Reports the change and leaves it."""
     IGNORE = "ignore"
+    """Ignores the change."""
 
 
 class ComponentState(StrEnum):
     """Health of one object, as the API names it."""
 
     RUNNING = "RUNNING"
+    """Healthy."""
     PENDING = "PENDING"
+    """Not healthy yet."""
     FAILED = "FAILED"
+    """Failed."""
     PAUSED = "PAUSED"
+    """Suspended."""
 
 
 @dataclass(frozen=True, slots=True)

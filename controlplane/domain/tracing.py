@@ -19,15 +19,25 @@ class Standing(StrEnum):
     """Where a service stands with a commit; what is before LIVE names what it waits for."""
 
     LIVE = "LIVE"
+    """The service is healthy with the commit."""
     SUPERSEDED = "SUPERSEDED"
+    """A later state is desired."""
     UNCHANGED = "UNCHANGED"
+    """The commit changes no file of the service."""
     HELD = "HELD"
+    """A pipeline gate or a rollback keeps the commit back."""
     RENDERING = "RENDERING"
+    """The commit is not rendered yet, or rendering failed."""
     OFFERING = "OFFERING"
+    """The agent has not received the desired state yet."""
     APPLYING = "APPLYING"
+    """The agent is applying the desired state."""
     CONFIRMING = "CONFIRMING"
+    """Deletions await a confirmation."""
     BECOMING_HEALTHY = "BECOMING_HEALTHY"
+    """Applied, waiting for health."""
     FAILED = "FAILED"
+    """The service failed with the commit."""
 
 
 ARRIVED = frozenset({Standing.LIVE, Standing.SUPERSEDED, Standing.UNCHANGED})

@@ -19,17 +19,22 @@ from fleet.errors import Invalid
 
 @strawberry.type
 class ServiceContext:
-    """Values that templates of many services read as `contexts.name.key`.
-
-    Secrets are not shown; `secretsVersion` grows with each change of them."""
+    """Values that templates of several services read as `contexts.NAME.KEY`. Secrets are never
+    returned."""
 
     id: strawberry.ID
     name: str
+    """Unique name."""
     configuration: Map
+    """Values by key."""
     types: Map
+    """Types by key, such as `NUMBER`."""
     secrets_by_reference: bool
+    """True if templates see placeholders and only agents see secrets."""
     secrets_version: int
+    """Version of the secrets. Grows with each change."""
     project: Project | None
+    """Project of the context. Null if none was set."""
 
     @classmethod
     def of(cls, row: ContextRow, project: Project | None = None) -> "ServiceContext":
@@ -46,16 +51,24 @@ class ServiceContext:
 
 @strawberry.input
 class ServiceContextAttributes:
-    """What is given replaces the whole; what is left out stays. `types`: by key, like NUMBER.
-    `secretsByReference`: templates find placeholders, and only agents the secrets. `overrides`:
-    all that places have otherwise; either all that is given here is saved, or nothing."""
+    """Fields of a service context. A field that is null or absent stays as it is; a given field
+    replaces the whole value.
+
+    Towline saves all given fields or none.
+    """
 
     configuration: Json | None = None
+    """Values by key."""
     secrets: list[ConfigAttributes] | None = None
+    """Secret values. Limit: 500 values, 512 KiB together."""
     project_id: strawberry.ID | None = None
+    """ID of the project."""
     types: Json | None = None
+    """Types by key, such as `NUMBER`."""
     secrets_by_reference: bool | None = None
+    """True gives templates placeholders, and secrets only to agents. Default: false."""
     overrides: list[ContextOverrideAttributes] | None = None
+    """Overrides for projects, cluster groups and clusters. Limit: 1,000."""
 
     def change(self) -> ContextChange:
         secrets = self.secrets
@@ -85,12 +98,17 @@ def _words(given: Any) -> dict[str, str] | None:
 
 @strawberry.type
 class ContextQuery:
-    @strawberry.field(description="A service context by name.")
+    @strawberry.field
     async def service_context(self, info: Info, name: str) -> ServiceContext | None:
+        """A service context, by name.
+
+        Args:
+            name: Exact name.
+        """
         row = await info.context.verbs.contexts.get(info.context.actor, name)
         return (await context_types(info.context, [row]))[0]
 
-    @strawberry.field(description="Service contexts; `q` is looked for in names.")
+    @strawberry.field
     async def service_contexts(
         self,
         info: Info,
@@ -98,6 +116,7 @@ class ContextQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[ServiceContext]:
+        """Service contexts."""
         asked = relay.query(first, after, q)
         page = await info.context.verbs.contexts.page(info.context.actor, asked)
         return await relay.filled(info.context, page, asked, context_types)
@@ -105,16 +124,27 @@ class ContextQuery:
 
 @strawberry.type
 class ContextMutation:
-    @strawberry.mutation(description="Create or change the context of this name.")
+    @strawberry.mutation
     async def save_service_context(
         self, info: Info, name: str, attributes: ServiceContextAttributes
     ) -> ServiceContext | None:
+        """Creates or updates the service context with this name.
+
+        Args:
+            name: Name of the context.
+            attributes: Fields of the context.
+        """
         context = info.context
         row = await context.verbs.contexts.save(context.actor, name, attributes.change())
         return (await context_types(context, [row]))[0]
 
-    @strawberry.mutation(description="Delete a context that no service uses.")
+    @strawberry.mutation
     async def delete_service_context(self, info: Info, id: strawberry.ID) -> ServiceContext | None:
+        """Deletes a service context that no service uses.
+
+        Args:
+            id: ID of the context.
+        """
         row = await info.context.verbs.contexts.delete(info.context.actor, id)
         return (await context_types(info.context, [row]))[0]
 

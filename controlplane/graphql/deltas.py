@@ -13,10 +13,6 @@ from fleet.errors import NotFound
 
 T = TypeVar("T")
 D = TypeVar("D")
-RESUMABLE = (
-    "With `since`, the last `at` that a subscriber was told, first all that changed meanwhile; "
-    "some of it may come twice."
-)
 
 
 async def deltas(

@@ -49,28 +49,40 @@ _HIDDEN = frozenset(("kind", "sealed"))
 
 @strawberry.type
 class GateApproval:
+    """Approval of a release at a gate."""
+
     actor: str
+    """E-mail address of the approver."""
     at: datetime
+    """Time of the approval."""
     comment: str
+    """Comment of the approver."""
 
 
 @strawberry.type
 class GateOutput:
-    """What a job has told: a container's last words, or a line NAME=VALUE of them."""
+    """Output of a job: a termination message, or a line `NAME=VALUE` of it."""
 
     name: str
+    """Name of the container or of the value."""
     value: str
+    """Text of the output."""
 
 
 @strawberry.type
 class GateMeasurement:
-    """What a metric gave for a release: the first ten series, over the baseline if there is one."""
+    """Result of a metric query for a release."""
 
     at: datetime
+    """Time of the query."""
     step: str
+    """Name of the gate or of its step."""
     release: int
+    """Number of the release."""
     passed: bool
+    """True if the values met the threshold."""
     values: list[float]
+    """Values of the first ten series, divided by the baseline if there is one."""
 
     @classmethod
     def of(cls, one: Measurement) -> "GateMeasurement":
@@ -85,14 +97,20 @@ class GateMeasurement:
 
 @strawberry.type
 class GateCheck:
-    """A step of a gate that asks workers; `jobId` is the job of a cluster, with its log."""
+    """State of an automated check of a gate."""
 
     step: str
+    """Name of the gate or of its step."""
     state: GateStatus
+    """State of the check."""
     reason: str
+    """Reason of the state."""
     attempt: int
+    """Number of the current attempt, from 1."""
     job_id: strawberry.ID | None
+    """ID of the cluster job. Null for other checks."""
     outputs: list[GateOutput]
+    """Outputs of the job. Limit: 64."""
 
     @classmethod
     def of(cls, step: str, check: CheckState) -> "GateCheck":
@@ -110,29 +128,38 @@ class GateCheck:
 
 @strawberry.type
 class PipelineGate:
-    """`digests` of the edge are what an approval is bound to.
-
-    `settings` is what the gate asks, as JSON in the words of PipelineGateAttributes, without
-    what is the default. `awaitsDecision`: it is a person's turn to approve or to reject.
-    """
+    """A gate before a stage, or the workflow of a stage, with its state for the current release."""
 
     id: strawberry.ID
     name: str
+    """Name of the gate."""
     type: GateKind
+    """Kind of gate."""
     state: GateStatus
+    """State of the gate for the current release."""
     reason: str
+    """Reason of the state."""
     quorum: int | None
+    """Number of required approvals. Null for other kinds of gates."""
     not_author: bool | None
+    """True if the author of the release may not approve. Null for other kinds of gates."""
     soak_seconds: int | None
+    """Soak time in seconds. Null for other kinds of gates."""
     approvals: list[GateApproval]
+    """Approvals of the current release."""
     skipped: str | None
+    """User and reason if the gate was skipped. Null otherwise."""
     settings: str
+    """Settings as JSON with the field names of `PipelineGateAttributes`, without defaults."""
     checks: list[GateCheck]
+    """State of each automated check."""
     awaits_decision: bool
+    """True if a person can approve or reject now."""
     rule: strawberry.Private[Rule]
 
-    @strawberry.field(description="What its metrics gave, the newest last: 240 answers at most.")
+    @strawberry.field
     async def measured(self, info: Info) -> list[GateMeasurement]:
+        """Results of metric queries, newest last. Limit: 240."""
         if not any(isinstance(one, MetricRule) for one in rules_of(self.rule)):
             return []
         rows = await info.context.verbs.pipelines.measured(self.id)
@@ -165,28 +192,40 @@ class PipelineGate:
 
 @strawberry.input
 class GateHoursAttributes:
-    """Weekdays are numbers from 0, Monday; an end not after the begin is of the next day."""
+    """A daily time window on some weekdays."""
 
     weekdays: list[int]
+    """Weekdays as numbers from 0 (Monday) to 6 (Sunday)."""
     begin: time
+    """Start of the window in local time."""
     end: time
+    """End of the window in local time. An end before or at the start means the next day."""
 
 
 @strawberry.input
 class GatePeriodAttributes:
+    """A period without releases."""
+
     begin: datetime
+    """Start of the period."""
     end: datetime
+    """End of the period."""
     reason: str = ""
+    """Reason shown to users. Default: none."""
 
 
 @strawberry.input
 class GateCalendarAttributes:
-    """`zone` is an IANA name; without hours it is always open, but for holidays and freezes."""
+    """A calendar of release windows."""
 
     zone: str = "UTC"
+    """IANA time zone, such as `Europe/Berlin`. Default: `UTC`."""
     hours: list[GateHoursAttributes] | None = None
+    """Windows in which releases pass. Default: always. Limit: 50."""
     holidays: list[date] | None = None
+    """Dates without releases. Limit: 1,000."""
     freezes: list[GatePeriodAttributes] | None = None
+    """Periods without releases. Limit: 1,000."""
 
     def calendar(self) -> Calendar:
         hours = tuple(Hours(tuple(one.weekdays), one.begin, one.end) for one in self.hours or ())
@@ -196,12 +235,17 @@ class GateCalendarAttributes:
 
 @strawberry.input
 class GateJobAttributes:
-    """`manifest` is the JSON of a Job or a Pod; without a cluster that of the target's first."""
+    """A job that decides at a gate."""
 
     namespace: str
+    """Namespace of the job."""
     manifest: str
+    """JSON of a `batch/v1` Job or a `v1` Pod, which may contain `${release}`, `${commit}`,
+    `${stage}` and `${steps.NAME.OUTPUT}`. Limit: 512 KiB."""
     cluster_id: strawberry.ID | None = None
+    """ID of the cluster. Default: the cluster of the target stage's first service."""
     timeout_seconds: int = 3600
+    """Timeout in seconds. Default: 3,600. Limit: 604,800."""
 
     def rule(self) -> JobRule:
         try:
@@ -216,17 +260,27 @@ class GateJobAttributes:
 
 @strawberry.input
 class GateMetricAttributes:
-    """PromQL asked at `url`, or in a cluster of `service` (namespace/name:port)."""
+    """A PromQL query that decides at a gate. Give either `url`, or `clusterId` and `service`."""
 
     query: str
+    """PromQL query. Limit: 10,000 characters."""
     threshold: float
+    """Threshold for the value."""
     comparison: Comparison = Comparison.AT_MOST
+    """Comparison of the value with the threshold. Default: `AT_MOST`."""
     url: str = ""
+    """URL of a Prometheus server that the control plane queries."""
     cluster_id: strawberry.ID | None = None
+    """ID of the cluster whose agent queries Prometheus."""
     service: str = ""
+    """Prometheus in that cluster, as `namespace/name:port`."""
     baseline: str = ""
+    """PromQL query for a baseline. The value is divided by it before the comparison. Default: none.
+    """
     several: Several = Several.ALL
+    """Meaning of several series. Default: `ALL`."""
     empty_passes: bool = False
+    """True if a query without series passes. Default: false."""
 
     def rule(self) -> MetricRule:
         if self.service and not self.cluster_id:
@@ -246,12 +300,17 @@ class GateMetricAttributes:
 
 @strawberry.input
 class GateHttpAttributes:
-    """`secret` (whsec_…) signs the request as Standard Webhooks do; it is never shown again."""
+    """A signed POST request whose response decides at a gate. Status 202, 409, 425, 429 and 503
+    mean "not yet"."""
 
     url: str
+    """URL of the endpoint. Limit: 2,000 characters."""
     status: int = 0
+    """Required status. Default: 0, any status from 200 to 299."""
     contains: str = ""
+    """Text that the body must contain. Default: none."""
     secret: str | None = None
+    """Signing secret `whsec_…` (Standard Webhooks). Never returned. Null keeps the current one."""
 
     def rule(self) -> HttpRule:
         return HttpRule(self.url, self.status, self.contains, sealed=self.secret or "")
@@ -259,35 +318,60 @@ class GateHttpAttributes:
 
 @strawberry.input
 class GateVersionAttributes:
-    """`range` as of npm: ^1.2, >=2 <3."""
+    """A version of another service that decides at a gate."""
 
     service: str
+    """Name of the service in the clusters of the target stage."""
     range: str
+    """npm version range, such as `^1.2` or `>=2 <3`."""
 
 
 @strawberry.input
 class PipelineRuleAttributes:
-    """What is asked, and how patiently."""
+    """Settings of a gate or a workflow step."""
 
     name: str
+    """Name, unique on the edge or in the workflow. Limit: 63 characters for steps, 255 for gates.
+    """
     quorum: int | None = None
+    """APPROVAL: number of required approvals. Default: 1. Limit: 20."""
     not_author: bool | None = None
+    """APPROVAL: true keeps the author of the release from approving. Default: true."""
     people: list[str] | None = None
+    """APPROVAL: e-mail addresses of possible approvers. Default: everybody with the permission.
+    Limit: 100."""
     groups: list[str] | None = None
+    """APPROVAL: names of groups of possible approvers. Default: everybody with the permission.
+    Limit: 100."""
     soak_seconds: int | None = None
+    """SOAK: seconds for which the source stage must stay healthy. Limit: 7,776,000 (90 days)."""
     wait_seconds: int | None = None
+    """WAIT: seconds to wait. Limit: 7,776,000 (90 days)."""
     instructions: str = ""
+    """MANUAL: instructions for the person who confirms. Limit: 10,000 characters."""
     account: str = ""
+    """EXTERNAL: e-mail address of the account that answers."""
     secret: str | None = None
+    """EXTERNAL: secret `whsec_…` that signs answers. Never returned. Null keeps the current one."""
     calendar: GateCalendarAttributes | None = None
+    """WINDOW: calendar of release windows."""
     job: GateJobAttributes | None = None
+    """JOB: job to run."""
     metric: GateMetricAttributes | None = None
+    """METRIC: query to evaluate."""
     http: GateHttpAttributes | None = None
+    """HTTP: endpoint to call."""
     version: GateVersionAttributes | None = None
+    """VERSION: service and version range."""
     timeout_seconds: int = 0
+    """Timeout of one attempt in seconds. Default: 0, one hour for checks and none for people and
+    calendars. Limit: 7,776,000."""
     attempts: int = 1
+    """Maximum number of attempts. Default: 1. Limit: 20."""
     backoff_seconds: int = 10
+    """Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10."""
     interval_seconds: int = 15
+    """Seconds between two polls of an undecided check. Default: 15. Limit: 3,600."""
 
     def patience(self) -> Patience:
         return Patience(
@@ -304,10 +388,12 @@ class PipelineRuleAttributes:
 
 @strawberry.input
 class PipelineStepAttributes(PipelineRuleAttributes):
-    """A step of a workflow; it begins when all of `after` have passed."""
+    """A step of a workflow."""
 
     type: StepKind
+    """Kind of step. It determines the fields that apply."""
     after: list[str] | None = None
+    """Names of steps that must pass first. Default: none."""
 
     def step(self) -> Step:
         rule = _STEPS[self.type](self)
@@ -316,15 +402,12 @@ class PipelineStepAttributes(PipelineRuleAttributes):
 
 @strawberry.input
 class PipelineGateAttributes(PipelineRuleAttributes):
-    """APPROVAL takes `quorum` (default 1), `notAuthor` (default true), `people`, `groups`.
-
-    SOAK takes `soakSeconds`, MANUAL `instructions`, EXTERNAL `account` and, for calls that are
-    signed, `secret` (whsec_…; one that was given stays), WINDOW `calendar`,
-    WORKFLOW `steps`; JOB, METRIC, HTTP and VERSION what is named like them.
-    """
+    """A gate on an edge of a pipeline."""
 
     type: GateKind
+    """Kind of gate. It determines the fields that apply."""
     steps: list[PipelineStepAttributes] | None = None
+    """WORKFLOW: steps of the workflow. Limit: 50, with at most one APPROVAL."""
 
     def rule(self) -> Rule:
         if self.type is GateKind.WORKFLOW:
@@ -334,10 +417,12 @@ class PipelineGateAttributes(PipelineRuleAttributes):
 
 @strawberry.input
 class PipelineWorkflowAttributes:
-    """The steps of a stage's own workflow; `timeoutSeconds` is for all of it, 0: no end."""
+    """Workflow that runs in a stage after its services are healthy."""
 
     steps: list[PipelineStepAttributes]
+    """Steps of the workflow. Limit: 50, with at most one APPROVAL."""
     timeout_seconds: int = 0
+    """Timeout of the whole workflow in seconds. Default: 0, none. Limit: 7,776,000."""
 
     def rule(self) -> WorkflowRule:
         return WorkflowRule(tuple(one.step() for one in self.steps))

@@ -27,23 +27,31 @@ strawberry.enum(Severity, name="NotificationSeverity")
 strawberry.enum(DeliveryState, name="NotificationDeliveryState")
 
 
-@strawberry.type(
-    description="Where notifications are sent. Its address and secrets are never shown; "
-    "`signingSecret` is given only when one was made."
-)
+@strawberry.type
 class NotificationSink:
+    """A target of notifications. Its URL and secrets are never returned."""
+
     id: strawberry.ID
     name: str
+    """Unique name."""
     type: SinkType
+    """Kind of sink."""
     host: str
+    """Host of the sink."""
     project_id: strawberry.ID | None
+    """ID of the project. Null for a sink of the installation."""
     repository_id: strawberry.ID | None
+    """ID of the repository that receives commit statuses. Null for other sinks."""
     audit: list[AuditKind]
+    """Kinds of audit rows that the sink receives."""
     failures: int
+    """Number of consecutive failed deliveries."""
     error: str | None
+    """Error of the last delivery. Null if it succeeded."""
     inserted_at: datetime
     updated_at: datetime
     signing_secret: str | None = None
+    """Generated signing secret. Returned only by the mutation that creates it."""
 
     @classmethod
     def of(cls, row: SinkRow, secret: str | None = None) -> "NotificationSink":
@@ -63,23 +71,37 @@ class NotificationSink:
         )
 
 
-@strawberry.type(description="Lets through what fits every field that is given.")
+@strawberry.type
 class NotificationFilter:
+    """Filter of a router. A notification must match every given field."""
+
     cluster_id: strawberry.ID | None
+    """ID of the cluster."""
     service_id: strawberry.ID | None
+    """ID of the service."""
     pipeline_id: strawberry.ID | None
+    """ID of the pipeline."""
     regex: str | None
+    """Regular expression that the subject or text must match."""
 
 
-@strawberry.type(description="Which notifications go to which sinks.")
+@strawberry.type
 class NotificationRouter:
+    """A rule that sends notifications to sinks."""
+
     id: strawberry.ID
     name: str
+    """Unique name."""
     project_id: strawberry.ID | None
+    """ID of the project whose notifications match. Null: all projects and the installation."""
     events: list[str]
+    """Kinds of notifications, such as `service.failed`, `service.*` or `*`."""
     severity: Severity
+    """Lowest severity that matches."""
     filters: list[NotificationFilter]
+    """Filters. One of them must match; no filter matches everything."""
     sink_ids: list[strawberry.ID]
+    """IDs of the sinks."""
     inserted_at: datetime
     updated_at: datetime
 
@@ -107,19 +129,31 @@ class NotificationRouter:
         )
 
 
-@strawberry.type(description="Something that people may want to know.")
+@strawberry.type
 class AppNotification:
+    """A notification."""
+
     id: strawberry.ID
     at: datetime
+    """Time of the event."""
     kind: str
+    """Kind of notification, such as `service.failed`."""
     severity: Severity
+    """Severity."""
     subject: str
+    """Short text. Limit: 320 characters."""
     text: str
+    """Long text. Limit: 2,000 characters."""
     project_id: strawberry.ID | None
+    """ID of the project. Null for the installation."""
     cluster_id: strawberry.ID | None
+    """ID of the cluster. Null if none is concerned."""
     service_id: strawberry.ID | None
+    """ID of the service. Null if none is concerned."""
     pipeline_id: strawberry.ID | None
+    """ID of the pipeline. Null if none is concerned."""
     detail: Map
+    """Further facts."""
 
     @classmethod
     def of(cls, row: NotificationRow) -> "AppNotification":
@@ -138,18 +172,28 @@ class AppNotification:
         )
 
 
-@strawberry.type(description="A notification on its way to a sink. DEAD ones were given up.")
+@strawberry.type
 class NotificationDelivery:
+    """Delivery of a notification to a sink."""
+
     id: strawberry.ID
     notification_id: strawberry.ID
+    """ID of the notification."""
     sink_id: strawberry.ID
+    """ID of the sink."""
     state: DeliveryState
+    """State of the delivery."""
     attempts: int
+    """Number of attempts. Limit: 12."""
     status: int | None
+    """HTTP status of the last response. Null without one."""
     error: str | None
+    """Error of the last attempt. Null if it succeeded."""
     due_at: datetime
+    """Time of the next attempt."""
     inserted_at: datetime
     finished_at: datetime | None
+    """Time of the delivery or of the last attempt. Null while the delivery is waiting."""
 
     @classmethod
     def of(cls, row: DeliveryRow) -> "NotificationDelivery":
@@ -169,39 +213,65 @@ class NotificationDelivery:
 
 @strawberry.input
 class UrlSinkAttributes:
+    """Target of a sink that needs only a URL."""
+
     url: str
+    """URL. Limit: 2,048 characters. Never returned."""
 
 
-@strawberry.input(description="`secret`: whsec_ and base64; without one, it is made.")
+@strawberry.input
 class WebhookSinkAttributes:
+    """Target of a webhook sink."""
+
     url: str | None = None
+    """URL. Limit: 2,048 characters. Never returned. Null keeps the current one."""
     secret: str | None = None
+    """Signing secret: `whsec_` and base64. Default: a generated one."""
 
 
-@strawberry.input(description="Statuses on the commits of a repository. `token` may write them.")
+@strawberry.input
 class CommitStatusSinkAttributes:
+    """Target of commit statuses."""
+
     repository_id: strawberry.ID
+    """ID of the repository."""
     token: str | None = None
+    """Token with permission to write commit statuses. Never returned. Null keeps the current one.
+    """
     api_url: str | None = None
+    """URL of the API. Default: derived from the repository."""
 
 
-@strawberry.input(description="Give the one that belongs to the type.")
+@strawberry.input
 class SinkConfigurationAttributes:
+    """Target of a sink. Give the field of the sink's type."""
+
     slack: UrlSinkAttributes | None = None
+    """Target of a SLACK sink."""
     teams: UrlSinkAttributes | None = None
+    """Target of a TEAMS sink."""
     webhook: WebhookSinkAttributes | None = None
+    """Target of a WEBHOOK sink."""
     syslog: UrlSinkAttributes | None = None
+    """Target of a SYSLOG sink."""
     commit_status: CommitStatusSinkAttributes | None = None
+    """Target of a GITHUB or GITLAB sink."""
 
 
-@strawberry.input(description="Without a project, the sink is the installation's. `audit`: the "
-                              "kinds of audit rows to forward.")  # fmt: skip
+@strawberry.input
 class NotificationSinkAttributes:
+    """Fields of a notification sink."""
+
     name: str
+    """Unique name. It identifies the sink to update."""
     type: SinkType
+    """Kind of sink."""
     configuration: SinkConfigurationAttributes
+    """Target of the sink."""
     project_id: strawberry.ID | None = None
+    """ID of the project. Default: the installation."""
     audit: list[AuditKind] | None = None
+    """Kinds of audit rows to forward. Default: none on creation."""
 
     def draft(self) -> SinkDraft:
         """As the use case takes it."""
@@ -223,28 +293,42 @@ class NotificationSinkAttributes:
 
 @strawberry.input
 class RouterFilterAttributes:
+    """Filter of a router. A notification must match every given field."""
+
     cluster_id: strawberry.ID | None = None
+    """ID of the cluster."""
     service_id: strawberry.ID | None = None
+    """ID of the service."""
     pipeline_id: strawberry.ID | None = None
+    """ID of the pipeline."""
     regex: str | None = None
+    """Regular expression that the subject or text must match. Limit: 200 characters."""
 
 
 @strawberry.input
 class RouterSinkAttributes:
+    """A sink of a router."""
+
     sink_id: strawberry.ID
+    """ID of the sink."""
 
 
-@strawberry.input(
-    description="`events` are like service.failed, service.* or *. Without a project, those of "
-    "all projects and of the installation."
-)
+@strawberry.input
 class NotificationRouterAttributes:
+    """Fields of a notification router."""
+
     name: str
+    """Unique name. It identifies the router to update."""
     events: list[str]
+    """Kinds of notifications, such as `service.failed`, `service.*` or `*`. Limit: 50."""
     router_sinks: list[RouterSinkAttributes]
+    """Sinks. Limit: 20."""
     filters: list[RouterFilterAttributes] | None = None
+    """Filters. One of them must match. Default: everything matches. Limit: 50."""
     severity: Severity = Severity.INFO
+    """Lowest severity that matches. Default: `INFO`."""
     project_id: strawberry.ID | None = None
+    """ID of the project whose notifications match. Default: all projects and the installation."""
 
     def draft(self) -> RouterDraft:
         """As the use case takes it. Invalid: too many events."""
@@ -268,10 +352,15 @@ class NotificationRouterAttributes:
 
 @strawberry.type
 class NotificationQuery:
-    @strawberry.field(description="A sink by id or name.")
+    @strawberry.field
     async def notification_sink(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
     ) -> NotificationSink | None:
+        """A notification sink, by ID or name.
+
+        Args:
+            id: ID of the sink.
+        """
         verbs = info.context.verbs.notifying
         return NotificationSink.of(await verbs.sink(info.context.actor, id, name))
 
@@ -279,14 +368,20 @@ class NotificationQuery:
     async def notification_sinks(
         self, info: Info, first: int | None = None, after: str | None = None, q: str | None = None
     ) -> relay.Connection[NotificationSink]:
+        """Notification sinks."""
         asked = relay.query(first, after, q)
         page = await info.context.verbs.notifying.sinks(info.context.actor, asked)
         return relay.listed(page, asked, NotificationSink.of)
 
-    @strawberry.field(description="A router by id or name.")
+    @strawberry.field
     async def notification_router(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
     ) -> NotificationRouter | None:
+        """A notification router, by ID or name.
+
+        Args:
+            id: ID of the router.
+        """
         verbs = info.context.verbs.notifying
         return NotificationRouter.of(await verbs.router(info.context.actor, id, name))
 
@@ -294,19 +389,25 @@ class NotificationQuery:
     async def notification_routers(
         self, info: Info, first: int | None = None, after: str | None = None, q: str | None = None
     ) -> relay.Connection[NotificationRouter]:
+        """Notification routers."""
         asked = relay.query(first, after, q)
         page = await info.context.verbs.notifying.routers(info.context.actor, asked)
         return relay.listed(page, asked, NotificationRouter.of)
 
-    @strawberry.field(description="What has happened, newest first.")
+    @strawberry.field
     async def app_notifications(
         self, info: Info, first: int | None = None, after: str | None = None, q: str | None = None
     ) -> relay.Connection[AppNotification]:
+        """Notifications, newest first.
+
+        Args:
+            q: Text to search for in subjects and texts. Limit: 200 characters.
+        """
         asked = relay.query(first, after, q)
         page = await info.context.verbs.notifying.notifications(info.context.actor, asked)
         return relay.listed(page, asked, AppNotification.of)
 
-    @strawberry.field(description="Deliveries, newest first; DEAD ones were given up.")
+    @strawberry.field
     async def notification_deliveries(
         self,
         info: Info,
@@ -315,6 +416,12 @@ class NotificationQuery:
         state: DeliveryState | None = None,
         sink_id: strawberry.ID | None = None,
     ) -> relay.Connection[NotificationDelivery]:
+        """Deliveries of notifications, newest first.
+
+        Args:
+            state: Only deliveries in this state.
+            sink_id: Only deliveries to this sink.
+        """
         asked = relay.query(first, after, state=state, sink_id=sink_id)
         page = await info.context.verbs.notifying.deliveries(info.context.actor, asked)
         return relay.listed(page, asked, NotificationDelivery.of)
@@ -322,10 +429,15 @@ class NotificationQuery:
 
 @strawberry.type
 class NotificationMutation:
-    @strawberry.mutation(description="Create or change the sink of this name.")
+    @strawberry.mutation
     async def upsert_notification_sink(
         self, info: Info, attributes: NotificationSinkAttributes
     ) -> NotificationSink | None:
+        """Creates or updates the notification sink with this name.
+
+        Args:
+            attributes: Fields of the sink.
+        """
         verbs = info.context.verbs.notifying
         row, secret = await verbs.save_sink(info.context.actor, attributes.draft())
         return NotificationSink.of(row, secret)
@@ -334,13 +446,23 @@ class NotificationMutation:
     async def delete_notification_sink(
         self, info: Info, id: strawberry.ID
     ) -> NotificationSink | None:
+        """Deletes a notification sink.
+
+        Args:
+            id: ID of the sink.
+        """
         verbs = info.context.verbs.notifying
         return NotificationSink.of(await verbs.delete_sink(info.context.actor, id))
 
-    @strawberry.mutation(description="Create or change the router of this name.")
+    @strawberry.mutation
     async def upsert_notification_router(
         self, info: Info, attributes: NotificationRouterAttributes
     ) -> NotificationRouter | None:
+        """Creates or updates the notification router with this name.
+
+        Args:
+            attributes: Fields of the router.
+        """
         verbs = info.context.verbs.notifying
         row = await verbs.save_router(info.context.actor, attributes.draft())
         return NotificationRouter.of(row)
@@ -349,16 +471,31 @@ class NotificationMutation:
     async def delete_notification_router(
         self, info: Info, id: strawberry.ID
     ) -> NotificationRouter | None:
+        """Deletes a notification router.
+
+        Args:
+            id: ID of the router.
+        """
         verbs = info.context.verbs.notifying
         return NotificationRouter.of(await verbs.delete_router(info.context.actor, id))
 
-    @strawberry.mutation(description="Send a notification to a sink, to see whether it arrives.")
+    @strawberry.mutation
     async def test_notification_sink(self, info: Info, id: strawberry.ID) -> NotificationDelivery:
+        """Sends a test notification to a sink.
+
+        Args:
+            id: ID of the sink.
+        """
         verbs = info.context.verbs.notifying
         return NotificationDelivery.of(await verbs.test_sink(info.context.actor, id))
 
-    @strawberry.mutation(description="Try a delivery anew, whatever became of it.")
+    @strawberry.mutation
     async def resend_notification(self, info: Info, id: strawberry.ID) -> NotificationDelivery:
+        """Sends a notification again, whatever its state.
+
+        Args:
+            id: ID of the delivery.
+        """
         verbs = info.context.verbs.notifying
         return NotificationDelivery.of(await verbs.resend(info.context.actor, id))
 

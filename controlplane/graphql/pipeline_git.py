@@ -22,13 +22,18 @@ _DEFAULT = GitWrite(())
 
 @strawberry.type
 class GitChange:
-    """What a release became in git; `number` is that of the request that asks for its merge."""
+    """Git change made by a release or a trigger."""
 
     state: ChangeState
+    """State of the change."""
     branch: str
+    """Branch with the change."""
     sha: str | None
+    """Full SHA of the commit. Null until it is merged."""
     number: int | None
+    """Number of the pull or merge request. Null for a direct commit."""
     url: str | None
+    """URL of the pull or merge request. Null for a direct commit."""
 
     @classmethod
     def of(cls, change: Change | None) -> "GitChange | None":
@@ -50,19 +55,22 @@ def settings_of(write: GitWrite | None) -> str | None:
 
 @strawberry.input
 class GitFileAttributes:
-    """How one file changes, or one folder; see docs/pipelines.md.
-
-    IMAGE takes `image`; FIELD `field` (keys from the root), `value`, `document` and, for
-    `${tag}`, `image`; FOLDER takes `source`.
-    """
+    """A change to one file or folder."""
 
     kind: FileKind
+    """Kind of change."""
     path: str
+    """Path of the file or folder in the repository. Limit: 1,024 characters."""
     image: str = ""
+    """IMAGE: name of the image without a tag. FIELD: image for `${tag}`."""
     field: list[str] | None = None
+    """FIELD: keys and indexes from the root of the document. Limit: 32."""
     value: str = "${tag}"
+    """FIELD and IMAGE: new value or tag. Default: `${tag}`. Limit: 2,000 characters."""
     document: int = 0
+    """FIELD: index of the document in the file, from 0. Default: 0."""
     source: str = ""
+    """FOLDER: folder to copy."""
 
     def change(self) -> FileChange:
         return FileChange(
@@ -78,14 +86,22 @@ class GitFileAttributes:
 
 @strawberry.input
 class GitWriteAttributes:
-    """Changes of files that become one commit, or one request to merge it."""
+    """Changes to files that become one commit."""
 
     changes: list[GitFileAttributes]
+    """Changes to files. Limit: 100."""
     mode: WriteMode = WriteMode.COMMIT
+    """Direct commit, or pull or merge request. Default: `COMMIT`."""
     message: str | None = None
+    """Commit message with placeholders such as `${release}`, `${stage}` and `${pipeline}`. Limit:
+    2,000 characters."""
     branch: str | None = None
+    """Branch of the request, with the same placeholders. Default:
+    `towline/${pipeline}/${stage}/${release}`."""
     author: str = AUTHOR
+    """Author as `Name <mail>`. Default: `Towline <towline@localhost>`."""
     provider: str = ""
+    """`github`, `gitlab` or `gitea`. Default: derived from the host name."""
 
     def write(self) -> GitWrite:
         return GitWrite(

@@ -49,114 +49,175 @@ _LONGEST_GRAPH = 500
 
 @strawberry.type
 class ServiceRevision:
-    """A commit and the digest that a service has or would have with it."""
+    """Commit and digest of a service."""
 
     service_id: strawberry.ID
+    """ID of the service."""
     sha: str
+    """Full SHA of the commit."""
     digest: str
+    """Digest of the bundle rendered from the commit."""
 
 
 @strawberry.type
 class Release:
-    """What moves: the revisions that the services of the first stage had together."""
+    """Revisions of the first stage's services that move through the pipeline together."""
 
     id: strawberry.ID
     number: int
+    """Number of the release in the pipeline, from 1."""
     author: str
+    """Author of the newest commit."""
     seen_at: datetime
+    """Time at which the pipeline detected the release."""
     revisions: list[ServiceRevision]
+    """Revisions of the first stage's services."""
 
 
 @strawberry.type
 class StageService:
+    """A service of a stage."""
+
     service: ServiceDeployment
+    """The service."""
 
 
 @strawberry.type
 class StageRollout:
-    """How a stage takes in a release, and how far it is; counts are of services."""
+    """Rollout settings of a stage and the progress of the current release. Counts are numbers of
+    services."""
 
     strategy: Strategy
+    """Strategy."""
     max_unavailable: int
+    """Maximum number of services updated at the same time. 0 means no limit."""
     max_per_group: int
+    """Maximum number of services updated at the same time in each cluster group. 0 means no limit.
+    """
     max_failed: int
+    """Number of services that may fail before the rollout stops."""
     pause_seconds: int
+    """Seconds between two waves."""
     canaries: list[str]
+    """Handles of the canary clusters."""
     canary_count: int
+    """Number of canary clusters, chosen by handle. Used without `canaries`."""
     groups: list[strawberry.ID]
+    """IDs of cluster groups, in the order of the waves."""
     wave_size: int
+    """Number of services in a wave. Used without `groups`."""
     waves: list[int]
+    """Number of services in each wave."""
     given: int
+    """Number of services that received the release."""
     healthy: int
+    """Number of services that are healthy with the release."""
     failed: int
+    """Number of services that failed with the release."""
     reason: str
+    """Reason of a wait. Empty if nothing waits."""
 
 
 @strawberry.type
 class PipelineStage:
-    """`hold` tells that the stage was put back to the last release that was good, and why.
-
-    `git` is what a release becomes there, as JSON in the words of GitWriteAttributes; `change`
-    what the one that the stage holds became. The steps of its `workflow` run once its services
-    are healthy; `digests` is what they run, to which an approval of a step is bound.
-    """
+    """A stage of a pipeline with its current release."""
 
     id: strawberry.ID
     name: str
+    """Name of the stage."""
     services: list[StageService]
+    """Services of the stage."""
     release: Release | None
+    """Release in the stage. Null before the first one."""
     health: Health
+    """Health of the stage."""
     reason: str
+    """Reason of the health."""
     verified: bool
+    """True if the release passed the verification and the workflow of the stage."""
     service_names: list[str]
+    """Names of services that the stage selects. Empty if services are listed by ID."""
     selector: ClusterSelector | None
+    """Conditions on the clusters of these services. Null if services are listed by ID."""
     rollout: StageRollout
+    """Rollout settings and progress."""
     verification_seconds: int | None
+    """Seconds for which the services must stay healthy. Null without a verification."""
     verification: ServiceVerification | None
+    """Verification of new bundles."""
     hold: str | None
+    """Reason of a rollback to the last good release, until somebody acknowledges it. Null without
+    one."""
     git: str | None
+    """Changes to write as JSON with the field names of `GitWriteAttributes`. Null if nothing is
+    written."""
     change: GitChange | None
+    """Git change made for the current release. Null without one."""
     workflow: PipelineGate | None
+    """Workflow that runs after the services are healthy. Null without one."""
     digests: list[ServiceRevision]
+    """Revisions that the services run. Approvals in the workflow are bound to them."""
 
 
 @strawberry.type
 class PipelineStageEdge:
-    """`release` waits here; `digests` is what the stage behind would run with it."""
+    """An edge between two stages, and the release that waits on it."""
 
     id: strawberry.ID
     from_: PipelineStage = strawberry.field(name="from")
+    """Source stage."""
     to: PipelineStage
+    """Target stage."""
     gates: list[PipelineGate]
+    """Gates on the edge."""
     release: Release | None
+    """Waiting release. Null if none waits."""
     reason: str
+    """Reason of the wait or rejection. Empty if there is none."""
     digests: list[ServiceRevision]
+    """Revisions that the target stage would run. Approvals are bound to them."""
 
 
 @strawberry.type
 class PipelineEvent:
+    """An event in the history of a pipeline."""
+
     at: datetime
+    """Time of the event."""
     place: str
+    """Name of the stage, edge or gate. Empty for the whole pipeline."""
     release_id: strawberry.ID | None
+    """ID of the release. Null if none is concerned."""
     text: str
+    """Description of the event."""
     actor: str
+    """E-mail address of the user. Empty for the pipeline itself."""
 
 
 @strawberry.type
 class Pipeline:
+    """Stages of services, connected by gated edges, through which releases move."""
+
     id: strawberry.ID
     name: str
+    """Unique name."""
     paused: str | None
+    """Reason of the pause. Null if the pipeline is not paused."""
     stages: list[PipelineStage]
+    """Stages."""
     edges: list[PipelineStageEdge]
+    """Edges between stages."""
     history: list[PipelineEvent]
+    """Latest events. Limit: 200."""
     on_commit: bool
+    """True if new commits start releases."""
     inserted_at: datetime
     updated_at: datetime
     view: strawberry.Private[PipelineView]
 
-    @strawberry.field(description="What starts releases beside new commits.")
+    @strawberry.field
     async def triggers(self, info: Info) -> list[PipelineTrigger]:
+        """Triggers that start releases in addition to new commits."""
         view = self.view
         return await triggers_of(info, view.row.id, view.spec.triggers, dict(view.state.triggers))
 
@@ -315,24 +376,36 @@ def _place(view: PipelineView, id: str) -> str:
 
 @strawberry.input
 class StageServiceAttributes:
-    """A service of a stage, by its id."""
+    """A service of a stage."""
 
     service_id: strawberry.ID
+    """ID of the service."""
 
 
 @strawberry.input
 class StageRolloutAttributes:
-    """See docs/pipelines.md; 0 stands for no limit, and for no failure that may be."""
+    """Rollout settings of a stage."""
 
     strategy: Strategy = Strategy.ALL
+    """Strategy. Default: `ALL`."""
     max_unavailable: int = 0
+    """Maximum number of services updated at the same time. Default: 0, no limit. Limit: 1,000."""
     max_per_group: int = 0
+    """Maximum number of services updated at the same time in each cluster group. Default: 0, no
+    limit. Limit: 1,000."""
     max_failed: int = 0
+    """Number of services that may fail before the rollout stops. Default: 0. Limit: 1,000."""
     pause_seconds: int = 0
+    """Seconds between two waves. Default: 0. Limit: 2,592,000 (30 days)."""
     canaries: list[str] | None = None
+    """CANARY: handles of the canary clusters. Limit: 1,000."""
     canary_count: int = 0
+    """CANARY: number of canary clusters, chosen by handle. Used without `canaries`. Limit: 1,000.
+    """
     groups: list[strawberry.ID] | None = None
+    """IDs of cluster groups, in the order of the waves. Limit: 1,000."""
     wave_size: int = 0
+    """WAVES: number of services in a wave. Used without `groups`. Limit: 1,000."""
 
     def rollout(self) -> Rollout:
         return Rollout(
@@ -350,20 +423,26 @@ class StageRolloutAttributes:
 
 @strawberry.input
 class PipelineStageAttributes:
-    """Services by id, or all of `serviceNames` in the clusters that `selector` chooses.
-
-    `verificationSeconds` stands for a `verification` that says no more than these.
-    """
+    """A stage of a pipeline. Give either `services` or `serviceNames`."""
 
     name: str
+    """Name, unique in the pipeline. Limit: 255 characters."""
     services: list[StageServiceAttributes] | None = None
+    """Services of the stage. Limit: 1,000."""
     service_names: list[str] | None = None
+    """Names of services in the selected clusters."""
     selector: ClusterSelectorAttributes | None = None
+    """Conditions on the clusters of `serviceNames`. Default: every cluster."""
     rollout: StageRolloutAttributes | None = None
+    """Rollout settings. Default: all services at once."""
     verification_seconds: int | None = None
+    """Short form of `verification` with only `soakSeconds`."""
     verification: VerificationAttributes | None = None
+    """Verification of new bundles. Default: none."""
     git: GitWriteAttributes | None = None
+    """Changes to write for each release. Default: none."""
     workflow: PipelineWorkflowAttributes | None = None
+    """Workflow that runs after the services are healthy. Default: none."""
 
     def draft(self) -> StageDraft:
         selector = None
@@ -399,20 +478,30 @@ class PipelineStageAttributes:
 
 @strawberry.input
 class PipelineEdgeAttributes:
-    """An edge between stages, by their names."""
+    """An edge between two stages."""
 
     from_: str = strawberry.field(name="from")
+    """Name of the source stage."""
     to: str
+    """Name of the target stage."""
     gates: list[PipelineGateAttributes] | None = None
+    """Gates on the edge. Limit: 20."""
 
 
 @strawberry.input
 class PipelineAttributes:
+    """Definition of a pipeline."""
+
     stages: list[PipelineStageAttributes]
+    """Stages. Limit: 100."""
     edges: list[PipelineEdgeAttributes] | None = None
+    """Edges between stages. Limit: 500."""
     project_id: strawberry.ID | None = None
+    """ID of the project. Default: the default project."""
     on_commit: bool = True
+    """True lets new commits start releases. Default: true."""
     triggers: list[PipelineTriggerAttributes] | None = None
+    """Triggers that start releases in addition to new commits. Limit: 50."""
 
     def draft(self, name: str) -> PipelineDraft:
         edges = self.edges or []
@@ -440,10 +529,12 @@ class PipelineAttributes:
 
 @strawberry.input
 class DigestAttributes:
-    """What was looked at for one service."""
+    """Digest of a service that an approver reviewed."""
 
     service_id: strawberry.ID
+    """ID of the service."""
     digest: str
+    """Digest of the bundle."""
 
 
 def digests_of(given: list[DigestAttributes]) -> dict[ServiceId, str]:

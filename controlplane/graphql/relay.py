@@ -37,33 +37,47 @@ class Node(Protocol):
 
 @strawberry.type
 class PageInfo:
+    """Position of a page in its list."""
+
     has_next_page: bool
+    """True if rows follow the page."""
     has_previous_page: bool
+    """True if rows precede the page."""
     start_cursor: str | None
+    """Cursor of the first row. Null for an empty page."""
     end_cursor: str | None
+    """Cursor of the last row. Null for an empty page."""
 
 
 @strawberry.type
 class Edge(Generic[T]):
+    """A row of a list and its cursor."""
+
     cursor: str
+    """Cursor of the row, for `after` and `before`."""
     node: T
+    """The row."""
 
 
 class CountKind(StrEnum):
-    """How far a count can be trusted: counting ends somewhere, so that no list is ever scanned."""
+    """Precision of a count."""
 
     EXACT = "EXACT"
+    """The count is exact."""
     AT_LEAST = "AT_LEAST"
+    """The count stopped at its limit; there may be more rows."""
 
 
 strawberry.enum(CountKind, name="CountKind")
 
 
 class ListOrder(StrEnum):
-    """How the rows of a list follow each other."""
+    """Sort order of a list."""
 
     CREATED = "CREATED"
+    """By creation time."""
     NAME = "NAME"
+    """By name or handle."""
 
 
 strawberry.enum(ListOrder, name="ListOrder")
@@ -71,14 +85,16 @@ strawberry.enum(ListOrder, name="ListOrder")
 
 @strawberry.type
 class Connection(Generic[T]):
+    """A page of a list (GraphQL Cursor Connections Specification)."""
+
     edges: list[Edge[T]]
+    """Rows of the page."""
     page_info: PageInfo
-    total_count: int | None = strawberry.field(
-        default=None, description="Rows on all pages; null where it is not counted."
-    )
-    total_count_kind: CountKind | None = strawberry.field(
-        default=None, description="Up to 10,000 is counted; AT_LEAST so many there are."
-    )
+    """Position of the page."""
+    total_count: int | None = None
+    """Number of rows on all pages, up to 10,000. Null if the list is not counted."""
+    total_count_kind: CountKind | None = None
+    """Precision of `totalCount`. Null if the list is not counted."""
 
 
 def query(

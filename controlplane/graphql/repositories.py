@@ -14,10 +14,13 @@ strawberry.enum(SignIn, name="RepositorySignIn")
 
 @strawberry.enum
 class AuthMethod(Enum):
-    """What clients of other control planes know; `RepositorySignIn` has all."""
+    """Authentication method in the terms of compatible clients. See `RepositorySignIn` for all
+    methods."""
 
     BASIC = "BASIC"
+    """Username and password, or a token."""
     SSH = "SSH"
+    """An SSH key."""
 
 
 _AUTH_METHODS = {
@@ -29,8 +32,12 @@ _AUTH_METHODS = {
 
 @strawberry.type
 class GitRef:
+    """A folder at a Git ref."""
+
     ref: str
+    """Branch, tag or commit."""
     folder: str
+    """Folder in the repository. Empty for its root."""
 
 
 @strawberry.type
@@ -43,35 +50,53 @@ class Commit:
 
 @strawberry.type
 class RefCommit:
-    """Where a ref that is in use was last seen."""
+    """Latest commit of a ref in use."""
 
     ref: str
+    """Branch or tag."""
     sha: str
+    """Full SHA of the commit."""
     subject: str
+    """First line of the commit message."""
 
 
 @strawberry.type
 class GitRepository:
-    """`size` is that of the local copy in bytes, `owner` the replica that fetches it."""
+    """A Git repository."""
 
     id: strawberry.ID
     url: str
+    """URL of the repository."""
     error: str | None
+    """Error of the last poll. Null if it succeeded."""
     health: GitHealth | None
+    """Result of the last poll. Null before the first one."""
     auth_method: AuthMethod | None
+    """Authentication method in the terms of compatible clients. Null for other methods."""
     sign_in: SignIn | None
+    """Authentication method. Null for a public repository."""
     decrypt: bool | None
+    """Always false. Present for compatibility."""
     recurse_submodules: bool | None
+    """True if submodules are fetched."""
     https_path: str | None
+    """URL of the repository for browsers."""
     url_format: str | None
+    """Template of links to files for browsers."""
     inserted_at: datetime
     updated_at: datetime
     pulled_at: datetime | None
+    """Time of the last fetch with new commits."""
     polled_at: datetime | None
+    """Time of the last poll."""
     via_cluster_id: strawberry.ID | None
+    """ID of the cluster whose agent reaches the server. Null for a direct connection."""
     size: float | None
+    """Size of the local copy in bytes. Null before the first fetch."""
     owner: str | None
+    """Replica that fetches the repository. Null if there is none."""
     commits: list[RefCommit]
+    """Latest commit of each ref in use."""
 
     @classmethod
     def of(cls, row: Repository) -> "GitRepository":

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import strawberry
 import structlog
@@ -21,6 +21,7 @@ from strawberry.types import ExecutionResult as StrawberryResult
 from strawberry.types.graphql import OperationType
 
 from controlplane.domain.access import require_member
+from controlplane.graphql.descriptions import describe
 from controlplane.graphql.execution import FastExecution
 from controlplane.graphql.limits import (
     MOST_TOKENS,
@@ -114,7 +115,25 @@ class Admission(ValidationCache):
 
 
 class Schema(strawberry.Schema):
-    """Logs only what is nobody's mistake but ours; keeps subscriptions to `stream`."""
+    """Logs internal errors only; runs subscriptions only through `stream`."""
+
+    _is_described = False
+
+    def describe(self) -> None:
+        """Adds the descriptions, which only readers of the schema need: parsing takes 0.1 s."""
+        if not self._is_described:
+            describe(self._schema)
+            self._is_described = True
+
+    def as_str(self) -> str:
+        """Prints the schema in GraphQL's schema definition language."""
+        self.describe()
+        return super().as_str()
+
+    def introspect(self) -> dict[str, Any]:
+        """Returns the result of the full introspection query."""
+        self.describe()
+        return super().introspect()
 
     async def execute(self, query: str | None, *args: Any, **kwargs: Any) -> StrawberryResult:
         """Run a query or a mutation. InvalidOperationTypeError: a subscription."""
@@ -139,8 +158,10 @@ def _admit(execution: ExecutionContext) -> None:
         Scale(document).check()
         variables = execution.variables or {}
         Cost(execution.schema._schema, document, variables).check()
-        if not execution.context.verbs.introspection and asks_for_the_schema(document):
-            raise Forbidden("this installation does not tell its schema: see schema.graphql")
+        if asks_for_the_schema(document):
+            if not execution.context.verbs.introspection:
+                raise Forbidden("introspection is disabled here; read schema.graphql instead")
+            cast("Schema", execution.schema).describe()
     for name, value in (execution.variables or {}).items():
         check_values(value, name)
 

@@ -30,18 +30,25 @@ _GATHERED_SECONDS = 0.1
 
 @strawberry.type
 class FoundObject:
-    """An object of some cluster. `ageSeconds` is how long ago that cluster was last heard of, and
-    `stale` whether that is too long for the answer to be trusted."""
+    """An object in some cluster."""
 
     id: strawberry.ID
     object: ServiceComponent
+    """The object."""
     service_id: strawberry.ID
+    """ID of the service."""
     service: str
+    """Name of the service."""
     cluster_id: strawberry.ID
+    """ID of the cluster."""
     cluster: str
+    """Handle of the cluster."""
     cluster_pinged_at: datetime | None
+    """Time of the last report of the agent. Null if it has never connected."""
     age_seconds: float | None
+    """Seconds since the last report of the agent. Null if it has never connected."""
     stale: bool
+    """True if the last report is older than 5 minutes."""
 
     @classmethod
     def of(cls, row: FoundRow, now: datetime) -> "FoundObject":
@@ -61,12 +68,15 @@ class FoundObject:
 
 @strawberry.type
 class Place:
-    """A thing by its name; `within` is the cluster of a service."""
+    """A named resource."""
 
     kind: PlaceKind
+    """Kind of resource."""
     id: strawberry.ID
     name: str
+    """Name or URL."""
     within: str | None
+    """Handle of the cluster of a service. Null for other kinds."""
 
     @classmethod
     def of(cls, row: PlaceRow) -> "Place":
@@ -76,16 +86,23 @@ class Place:
 
 @strawberry.type
 class FleetMapRow:
-    """A cluster on the map. `services` has one letter for each, in the order of their names:
-    H healthy, S synced, P progressing, F failed, Z paused, A awaiting a person."""
+    """A cluster in the fleet map."""
 
     id: strawberry.ID
+    """ID of the cluster."""
     handle: str
+    """Handle of the cluster."""
     name: str
+    """Display name of the cluster."""
     project_id: strawberry.ID | None
+    """ID of the project. Null if none was set."""
     tags: list[Tag]
+    """Tags of the cluster."""
     pinged_at: datetime | None
+    """Time of the last report of the agent. Null if it has never connected."""
     services: str
+    """One letter per service, sorted by name: H healthy, S synced, P progressing, F failed, Z
+    paused, A awaiting approval."""
 
     @classmethod
     def of(cls, row: MapRow) -> "FleetMapRow":
@@ -102,28 +119,38 @@ class FleetMapRow:
 
 @strawberry.type
 class FleetMap:
+    """All services of the fleet at a glance."""
+
     rows: list[FleetMapRow]
+    """Clusters."""
 
 
-@strawberry.type(
-    description="Rows of the map that changed, and clusters that left it. The first one has all "
-    "rows: after a reconnect nothing is missing."
-)
+@strawberry.type
 class FleetDelta:
+    """Changes to the fleet map. The first message contains all rows."""
+
     rows: list[FleetMapRow]
+    """Rows that changed."""
     gone: list[strawberry.ID]
+    """IDs of clusters that left the map."""
 
 
 @strawberry.input
 class FleetFilter:
-    """Which services count; all that is given must hold."""
+    """Filter for services in the fleet map. A service must match every given field."""
 
     status: list[ServiceStatus] | None = None
+    """States of services."""
     cluster_id: strawberry.ID | None = None
+    """ID of the cluster."""
     project_id: strawberry.ID | None = None
+    """ID of the project."""
     repository_id: strawberry.ID | None = None
+    """ID of the repository."""
     tags: list[TagAttributes] | None = None
+    """Tags of the cluster. All are required. Limit: 10."""
     q: str | None = None
+    """Text to search for in service names and namespaces. Limit: 200 characters."""
 
     def query(self) -> PageQuery:
         """The filter as the store takes it."""
@@ -214,13 +241,16 @@ async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDel
 
 @strawberry.type
 class SearchQuery:
-    @strawberry.field(
-        description="Objects of all clusters: `kind:Deployment image:log4j<2.17 label:app=shop`, "
-        "and words that names contain."
-    )
+    @strawberry.field
     async def search(
         self, info: Info, q: str, first: int | None = None, after: str | None = None
     ) -> relay.Connection[FoundObject]:
+        """Objects of all clusters that match a query.
+
+        Args:
+            q: Query of words and conditions, such as `kind:Deployment image:log4j<2.17
+                label:app=shop`.
+        """
         asked = relay.query(first, after)
         verbs, actor = info.context.verbs, info.context.actor
         page = await verbs.search.objects(actor, q, asked.first, asked.after)
@@ -229,14 +259,25 @@ class SearchQuery:
         count, most = page.count, MOST_FOUND
         return relay.connection(nodes, page.more, asked, lambda node: node.id, count, most)
 
-    @strawberry.field(description="Clusters, services, groups, repositories and pipelines by any "
-                                  "part of their names, the best first.")  # fmt: skip
+    @strawberry.field
     async def places(self, info: Info, q: str, first: int = 10) -> list[Place]:
+        """Clusters, services, cluster groups, repositories and pipelines by part of their name,
+        best match first.
+
+        Args:
+            q: Part of the name.
+            first: Number of rows. Default: 10. Limit: 50.
+        """
         found = await info.context.verbs.search.places(info.context.actor, q, first)
         return [Place.of(row) for row in found]
 
-    @strawberry.field(description="All services at a glance: a letter each, a row a cluster.")
+    @strawberry.field
     async def fleet_map(self, info: Info, filter: FleetFilter | None = None) -> FleetMap:
+        """State of all services: one row per cluster, one letter per service.
+
+        Args:
+            filter: Filter for services. Default: all services.
+        """
         query = (filter or FleetFilter()).query()
         rows = await info.context.verbs.search.fleet_map(info.context.actor, query)
         return FleetMap(rows=[FleetMapRow.of(row) for row in rows])
@@ -244,8 +285,13 @@ class SearchQuery:
 
 @strawberry.type
 class FleetSubscription:
-    @strawberry.subscription(description="The map as it changes, at most once a second.")
+    @strawberry.subscription
     def fleet_delta(
         self, info: Info, filter: FleetFilter | None = None
     ) -> AsyncGenerator[FleetDelta, None]:
+        """Changes to the fleet map, at most one message per second.
+
+        Args:
+            filter: Filter for services. Default: all services.
+        """
         return _deltas(info.context, (filter or FleetFilter()).query())

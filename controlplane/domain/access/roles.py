@@ -124,8 +124,11 @@ class BuiltInRole(StrEnum):
     """The roles that are part of the program, weakest first."""
 
     VIEWER = "viewer"
+    """Reads everything in its scope except audit rows."""
     EDITOR = "editor"
+    """Reads and changes everything in its scope except access rights."""
     ADMIN = "admin"
+    """Has every permission in its scope, access rights included."""
 
 
 _THINGS = (

@@ -28,15 +28,20 @@ class WriteMode(StrEnum):
     """COMMIT: onto the branch itself. REQUEST: by a pull or merge request that people merge."""
 
     COMMIT = "COMMIT"
+    """Push a commit to the branch itself."""
     REQUEST = "REQUEST"
+    """Open a pull or merge request, which people merge."""
 
 
 class FileKind(StrEnum):
     """IMAGE: another tag of an image. FIELD: another value. FOLDER: a copy of a whole folder."""
 
     IMAGE = "IMAGE"
+    """Set the tag of an image wherever the file names it."""
     FIELD = "FIELD"
+    """Set one field of a YAML or JSON document."""
     FOLDER = "FOLDER"
+    """Replace a folder by a copy of another one."""
 
 
 @dataclass(frozen=True, slots=True)

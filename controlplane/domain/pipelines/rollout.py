@@ -24,9 +24,13 @@ class Strategy(StrEnum):
     """ALL: at once. ROLLING: so many at a time. CANARY: some first. WAVES: one after another."""
 
     ALL = "ALL"
+    """All services at once."""
     ROLLING = "ROLLING"
+    """At most `maxUnavailable` services at a time."""
     CANARY = "CANARY"
+    """The canary clusters first, then all others."""
     WAVES = "WAVES"
+    """One wave after another."""
 
 
 class Progress(StrEnum):

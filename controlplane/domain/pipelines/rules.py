@@ -32,26 +32,42 @@ class GateKind(StrEnum):
     """What decides at a gate. A new kind is a rule below and its judge in `gates` or `checks`."""
 
     APPROVAL = "APPROVAL"
+    """A quorum of people approves."""
     SOAK = "SOAK"
+    """The source stage stays healthy for some time."""
     WINDOW = "WINDOW"
+    """The calendar is open."""
     JOB = "JOB"
+    """A Job or Pod in a cluster succeeds."""
     METRIC = "METRIC"
+    """A PromQL query meets its threshold."""
     HTTP = "HTTP"
+    """An HTTP endpoint answers with success."""
     VERSION = "VERSION"
+    """Another service is healthy with a version in a range."""
     MANUAL = "MANUAL"
+    """A person confirms that the source stage is verified."""
     EXTERNAL = "EXTERNAL"
+    """An external program answers."""
     WORKFLOW = "WORKFLOW"
+    """A graph of steps passes."""
 
 
 class StepKind(StrEnum):
     """What a step of a workflow may be; WAIT is nothing else, since at a gate SOAK waits."""
 
     APPROVAL = "APPROVAL"
+    """A quorum of people approves."""
     JOB = "JOB"
+    """A Job or Pod in a cluster succeeds."""
     METRIC = "METRIC"
+    """A PromQL query meets its threshold."""
     HTTP = "HTTP"
+    """An HTTP endpoint answers with success."""
     VERSION = "VERSION"
+    """Another service is healthy with a version in a range."""
     WAIT = "WAIT"
+    """A fixed time passes. Gates use SOAK instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +168,11 @@ class Several(StrEnum):
     """What several series mean: every one must pass, one is enough, or it is an error."""
 
     ALL = "ALL"
+    """Every series must pass."""
     ANY = "ANY"
+    """One series that passes is enough."""
     ERROR = "ERROR"
+    """More than one series is an error."""
 
 
 @dataclass(frozen=True, slots=True)

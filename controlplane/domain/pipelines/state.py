@@ -26,18 +26,26 @@ class Health(StrEnum):
     """Of a stage: healthy when all its services are, failed when one has."""
 
     UNKNOWN = "UNKNOWN"
+    """No service of the stage has reported yet."""
     PROGRESSING = "PROGRESSING"
+    """At least one service is not healthy yet."""
     HEALTHY = "HEALTHY"
+    """All services are healthy."""
     FAILED = "FAILED"
+    """At least one service failed."""
 
 
 class GateStatus(StrEnum):
     """PENDING: not its turn yet. RUNNING: being decided. OPEN: passed. CLOSED: refused."""
 
     PENDING = "PENDING"
+    """The evaluation has not started."""
     RUNNING = "RUNNING"
+    """The evaluation is under way."""
     OPEN = "OPEN"
+    """Passed."""
     CLOSED = "CLOSED"
+    """Rejected or failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +156,9 @@ class ChangeState(StrEnum):
     """OPEN: a request that waits to be merged. LANDED: the branch has it."""
 
     OPEN = "OPEN"
+    """A pull or merge request waits to be merged."""
     LANDED = "LANDED"
+    """The branch contains the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +199,15 @@ class FoundStatus(StrEnum):
     """WAITING: something holds it. WRITING, DONE, FAILED: as to what was found last."""
 
     IDLE = "IDLE"
+    """Nothing found yet."""
     WAITING = "WAITING"
+    """Found a new version and waits for a reason given in `reason`."""
     WRITING = "WRITING"
+    """Writing the last finding to Git."""
     DONE = "DONE"
+    """Wrote the last finding, or started a release from it."""
     FAILED = "FAILED"
+    """Failed to write the last finding."""
 
 
 @dataclass(frozen=True, slots=True)

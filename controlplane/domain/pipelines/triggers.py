@@ -35,9 +35,13 @@ class TriggerKind(StrEnum):
     """What is watched."""
 
     SCHEDULE = "SCHEDULE"
+    """Times of a crontab line."""
     IMAGE = "IMAGE"
+    """New tags of a container image."""
     CHART = "CHART"
+    """New versions of a chart in an OCI registry."""
     TAG = "TAG"
+    """New tags of the Git repository."""
 
 
 class TagPolicy(StrEnum):
@@ -49,9 +53,13 @@ class TagPolicy(StrEnum):
     """
 
     SEMVER = "SEMVER"
+    """The highest semantic version in `range`."""
     REGEX = "REGEX"
+    """The highest tag that `pattern` matches, compared by its first group."""
     NEWEST = "NEWEST"
+    """The tag with the most recently built image."""
     DIGEST = "DIGEST"
+    """A fixed tag. A new digest counts as a new version."""
 
 
 @dataclass(frozen=True, slots=True)
