@@ -27,7 +27,7 @@ _SIGN_INS = frozenset(
 
 
 class AuditKind(StrEnum):
-    """What sort of thing a row tells; each is kept in its own chain, for its own time."""
+    """Kind of an audit row. Each kind has its own chain and its own retention."""
 
     CHANGE = "change"
     """A mutation of the API."""

@@ -56,7 +56,7 @@ class Binding:
 
 
 class RequestState(StrEnum):
-    """Where a request for access stands."""
+    """State of an access request."""
 
     PENDING = "pending"
     """Nobody has decided yet."""

@@ -21,7 +21,7 @@ _KINDS = {("batch/v1", "Job"), ("v1", "Pod")}
 
 
 class JobPhase(StrEnum):
-    """How far a job is; the last three are final."""
+    """Progress of a job; the last three phases are final."""
 
     PENDING = "PENDING"
     """The agent has not started the job yet."""

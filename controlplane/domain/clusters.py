@@ -11,7 +11,7 @@ from fleet.identity import ClusterId
 
 
 class Distribution(StrEnum):
-    """Flavours of Kubernetes, as the API names them."""
+    """Kubernetes distributions, as the API names them."""
 
     GENERIC = "GENERIC"
     """Any other distribution."""
@@ -30,7 +30,7 @@ class Distribution(StrEnum):
 
 
 class AgentMode(StrEnum):
-    """Who defines a cluster's services: the control plane, or the cluster itself."""
+    """Source of a cluster's service definitions: the control plane, or the cluster itself."""
 
     MANAGED = "MANAGED"
     """The control plane defines the services."""
@@ -67,7 +67,7 @@ SILENT_AFTER = timedelta(minutes=5)
 
 
 class ClusterHealth(StrEnum):
-    """Whether the agent of a cluster was heard of of late."""
+    """Connection state of a cluster's agent."""
 
     CONNECTED = "CONNECTED"
     """The agent reported within the last 5 minutes."""

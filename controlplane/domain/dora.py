@@ -54,7 +54,7 @@ class Deployment:
 
 
 class Period(StrEnum):
-    """The length of a report's parts."""
+    """Length of the parts of a report."""
 
     DAY = "DAY"
     """One day."""
@@ -104,7 +104,7 @@ class Figures:
 
 
 class ChangeKind(StrEnum):
-    """What became of a service between two moments."""
+    """Kind of difference of a service between two moments."""
 
     ADDED = "ADDED"
     """The service had no desired state before and has one now."""

@@ -25,7 +25,7 @@ _REFERENCE = re.compile(r"\$\{(imports|cluster|service)\.([A-Za-z_][A-Za-z0-9_]*
 
 
 class ValueType(StrEnum):
-    """What a value is."""
+    """Type of a value."""
 
     TEXT = "text"
     """A string."""

@@ -66,7 +66,7 @@ class Edge:
 
 
 class Verdict(StrEnum):
-    """Whether what was asked for was allowed."""
+    """Outcome of the authorization of a request."""
 
     ALLOWED = "allowed"
     """The action was authorized."""

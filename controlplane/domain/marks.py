@@ -9,7 +9,9 @@ from controlplane.domain.services import ServiceStatus
 
 
 class Mark(StrEnum):
-    """The letters. Waiting for a person is stale to the API's one word, and a mark of its own."""
+    """The status codes. Awaiting approval is stale in the API's one word, and a code of its own
+    here.
+    """
 
     HEALTHY = "H"
     """All objects are applied and healthy."""

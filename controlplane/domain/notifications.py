@@ -22,7 +22,7 @@ _LONGEST_REGEX = 200
 
 
 class Severity(StrEnum):
-    """How much something matters, least first."""
+    """Severity of a notification, lowest first."""
 
     INFO = "info"
     """For information only."""
@@ -136,7 +136,7 @@ class Mark:
 
 
 class SinkType(StrEnum):
-    """How a sink wants to be told."""
+    """Protocol of a sink."""
 
     WEBHOOK = "WEBHOOK"
     """A signed HTTP request (Standard Webhooks)."""
@@ -284,7 +284,7 @@ def _names(regex: str, subject: str) -> bool:
 
 
 class DeliveryState(StrEnum):
-    """What became of telling one sink of one notification."""
+    """State of the delivery of one notification to one sink."""
 
     WAITING = "waiting"
     """Not delivered yet. The next attempt is at `dueAt`."""

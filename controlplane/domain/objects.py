@@ -35,7 +35,7 @@ class FieldChange:
 
 
 class Change(StrEnum):
-    """What an apply would do to an object."""
+    """Action of an apply on an object."""
 
     CREATE = "CREATE"
     """Create the object."""

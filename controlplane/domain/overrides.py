@@ -13,7 +13,7 @@ SECRET = "secret"
 
 
 class Layer(StrEnum):
-    """What an override is for; later ones win."""
+    """Level of an override; later levels win."""
 
     PROJECT = "project"
     """All clusters of a project."""

@@ -13,7 +13,7 @@ USUAL_BUDGET = 10
 
 
 class Leave(StrEnum):
-    """What becomes of a service that its definition no longer wants."""
+    """Action on a service that its definition no longer generates."""
 
     DELETE = "delete"
     """Delete the service and its objects."""

@@ -13,7 +13,7 @@ from fleet.source import Commit, RepositoryKind
 
 
 class AuthMethod(StrEnum):
-    """How a repository is read: a password or token, a key, a GitHub App, or TLS alone."""
+    """Authentication of a repository: password or token, SSH key, GitHub App, or only TLS."""
 
     BASIC = "BASIC"
     """Username and password, or a token."""
@@ -26,7 +26,7 @@ class AuthMethod(StrEnum):
 
 
 class GitHealth(StrEnum):
-    """Whether the last poll reached the repository."""
+    """Result of the last poll of a repository."""
 
     PULLABLE = "PULLABLE"
     """The last poll succeeded."""

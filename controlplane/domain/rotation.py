@@ -16,7 +16,7 @@ _LONGEST_SECONDS = 7 * 24 * 3600
 
 
 class RotationPhase(StrEnum):
-    """How far a rotation has come."""
+    """State of a rotation."""
 
     ROLLING = "rolling"
     """Services move to the new version batch by batch."""
@@ -36,7 +36,7 @@ ENDED = frozenset({RotationPhase.REVOKED, RotationPhase.ABORTED})
 
 
 class Decision(StrEnum):
-    """What a person may say to a rotation."""
+    """A user's decision about a rotation."""
 
     RESUME = "resume"
     """Continue a stopped rotation."""

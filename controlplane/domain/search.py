@@ -116,7 +116,7 @@ class Found:
 
 
 class PlaceKind(StrEnum):
-    """What can be found by a part of its name."""
+    """Kinds of items that can be found by a part of their name."""
 
     CLUSTER = "CLUSTER"
     """A cluster."""

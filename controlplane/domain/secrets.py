@@ -21,7 +21,7 @@ _SHORTEST_REFRESH, _LONGEST_REFRESH = 10, 7 * 24 * 3600
 
 
 class SourceKind(StrEnum):
-    """Where the value of a secret is kept, if not here."""
+    """External store of a secret's value."""
 
     VAULT = "vault"
     """A HashiCorp Vault named in the settings."""

@@ -18,7 +18,7 @@ from fleet.source import Renderer, RenderRequest, SourceFolder
 
 
 class ServiceStatus(StrEnum):
-    """The one word of a service's state, as the API names it."""
+    """Status of a service in one word, as the API names it."""
 
     STALE = "STALE"
     """The desired state is not applied yet."""
@@ -53,7 +53,7 @@ class Removal(StrEnum):
 
 
 class DriftPolicy(StrEnum):
-    """What the agent does about a foreign change."""
+    """Reaction of the agent to changes by others."""
 
     HEAL = "heal"
     """Reverts the change."""

@@ -16,7 +16,7 @@ _WALK = ("committed_at", "fetched_at", "desired_at", "offered_at", "applied_at",
 
 
 class Standing(StrEnum):
-    """Where a service stands with a commit; what is before LIVE names what it waits for."""
+    """Stage of a commit in a service; stages before LIVE name what is pending."""
 
     LIVE = "LIVE"
     """The service is healthy with the commit."""

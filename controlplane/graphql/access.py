@@ -31,8 +31,10 @@ from controlplane.usecases.rights import BindingDraft, BindingView, Holder, Role
 from controlplane.usecases.subjects import Subjects
 from fleet.errors import Invalid
 
-strawberry.enum(Verb, name="Verb")
-strawberry.enum(ThingKind, name="ThingKind")
+strawberry.enum(Verb, name="Verb", description="Operation that a permission allows.")
+strawberry.enum(
+    ThingKind, name="ThingKind", description="Kind of resource that a permission covers."
+)
 strawberry.enum(RequestState, name="AccessRequestState")
 
 _MOST_WORDS = 500

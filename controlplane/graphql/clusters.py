@@ -19,7 +19,9 @@ from controlplane.usecases.rights import BindingView
 # By name: services speak of clusters, and this is the only way back.
 _SERVICE: Any = LazyType("ServiceDeployment", "controlplane.graphql.types")
 
-strawberry.enum(Distribution, name="ClusterDistro")
+strawberry.enum(
+    Distribution, name="ClusterDistro", description="Kubernetes distribution of a cluster."
+)
 strawberry.enum(AgentMode, name="AgentMode")
 
 
@@ -49,7 +51,7 @@ class DeprecatedApi:
 
 @strawberry.type
 class ClusterFacts:
-    """Facts about a cluster, reported by its agent. A number is null if the agent cannot count it."""
+    """Facts about a cluster, reported by its agent. A number is null if it is unknown."""
 
     cpu_millis: float | None
     """Allocatable CPU in millicores."""

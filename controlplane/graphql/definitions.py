@@ -31,7 +31,7 @@ strawberry.enum(Leave, name="LeavePolicy")
 
 @strawberry.type
 class ClusterSelector:
-    """Conditions on clusters. A cluster must meet all of them. No condition selects every cluster."""
+    """Conditions on clusters. A cluster must meet all. No condition selects every cluster."""
 
     tags: list[Tag]
     """Required tags."""

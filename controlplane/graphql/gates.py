@@ -39,9 +39,11 @@ from fleet.errors import Invalid
 from fleet.identity import ClusterId
 from fleet.thresholds import Comparison
 
-strawberry.enum(GateKind, name="GateType")
-strawberry.enum(StepKind, name="StepType")
-strawberry.enum(GateStatus, name="GateState")
+strawberry.enum(GateKind, name="GateType", description="Kind of a gate.")
+strawberry.enum(StepKind, name="StepType", description="Kind of a workflow step.")
+strawberry.enum(
+    GateStatus, name="GateState", description="State of a gate or of an automated check."
+)
 strawberry.enum(Several, name="MetricSeveral")
 
 _HIDDEN = frozenset(("kind", "sealed"))

@@ -15,8 +15,8 @@ from controlplane.usecases.ledger import Named, Trace
 
 strawberry.enum(Period, name="Period")
 strawberry.enum(ChangeKind, name="FleetChangeKind")
-strawberry.enum(Standing, name="CommitStanding")
-strawberry.enum(Mark, name="ServiceMark")
+strawberry.enum(Standing, name="CommitStanding", description="Progress of a service with a commit.")
+strawberry.enum(Mark, name="ServiceMark", description="State of a service in reports.")
 
 _Id = strawberry.ID | None
 

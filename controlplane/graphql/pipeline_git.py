@@ -13,9 +13,11 @@ from controlplane.domain.pipelines.gitwrites import (
 from controlplane.domain.pipelines.state import Change, ChangeState
 from controlplane.graphql.gates import words
 
-strawberry.enum(WriteMode, name="GitWriteMode")
-strawberry.enum(FileKind, name="GitFileKind")
-strawberry.enum(ChangeState, name="GitChangeState")
+strawberry.enum(
+    WriteMode, name="GitWriteMode", description="Way in which a change reaches the branch."
+)
+strawberry.enum(FileKind, name="GitFileKind", description="Kind of change to a file or folder.")
+strawberry.enum(ChangeState, name="GitChangeState", description="State of a Git change.")
 
 _DEFAULT = GitWrite(())
 

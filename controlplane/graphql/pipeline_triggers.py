@@ -24,8 +24,8 @@ from controlplane.usecases.pipelines import TriggerDraft
 from fleet.errors import Invalid
 
 strawberry.enum(TriggerKind, name="TriggerType")
-strawberry.enum(TagPolicy, name="ImageTagPolicy")
-strawberry.enum(FoundStatus, name="TriggerState")
+strawberry.enum(TagPolicy, name="ImageTagPolicy", description="Policy that selects an image tag.")
+strawberry.enum(FoundStatus, name="TriggerState", description="State of a trigger's last finding.")
 
 
 @strawberry.type

@@ -41,8 +41,8 @@ from controlplane.usecases.pipelines import (
 from fleet.errors import Invalid
 from fleet.identity import ServiceId
 
-strawberry.enum(Strategy, name="RolloutStrategy")
-strawberry.enum(Health, name="StageHealth")
+strawberry.enum(Strategy, name="RolloutStrategy", description="Strategy of a rollout.")
+strawberry.enum(Health, name="StageHealth", description="Health of a stage.")
 
 _LONGEST_GRAPH = 500
 

@@ -22,7 +22,7 @@ from controlplane.graphql.repositories import GitRef, GitRepository
 from controlplane.graphql.scalars import Map
 from controlplane.graphql.verification import ServiceHold, ServiceVerification
 
-strawberry.enum(ServiceStatus, name="ServiceDeploymentStatus")
+strawberry.enum(ServiceStatus, name="ServiceDeploymentStatus", description="State of a service.")
 strawberry.enum(ComponentState, name="ComponentState")
 strawberry.enum(DriftPolicy, name="DriftPolicy")
 

@@ -7,7 +7,11 @@ import strawberry
 from controlplane.domain.verification import Hold, MetricCheck, Verification
 from fleet.thresholds import Comparison
 
-strawberry.enum(Comparison, name="MetricComparison")
+strawberry.enum(
+    Comparison,
+    name="MetricComparison",
+    description="Comparison of a value with a threshold. NaN never meets it.",
+)
 
 
 @strawberry.type

@@ -121,7 +121,7 @@ class Role:
 
 
 class BuiltInRole(StrEnum):
-    """The roles that are part of the program, weakest first."""
+    """The built-in roles, weakest first."""
 
     VIEWER = "viewer"
     """Reads everything in its scope except audit rows."""

@@ -17,7 +17,7 @@ DEFAULT_PROJECT = "00000000-0000-7000-8000-000000000001"
 
 
 class Verb(StrEnum):
-    """What can be done to things."""
+    """Verbs of permissions."""
 
     READ = "read"
     """Read the resource."""
@@ -26,7 +26,7 @@ class Verb(StrEnum):
     APPROVE = "approve"
     """Approve or reject a gate."""
     PAUSE = "pause"
-    """Pause a pipeline or abort a rollout."""
+    """Pause a pipeline or a rollout."""
     RESUME = "resume"
     """Resume a pipeline."""
     SKIP = "skip"
@@ -34,13 +34,13 @@ class Verb(StrEnum):
     CONNECT = "connect"
     """Connect to the Kubernetes API of a cluster."""
     USE = "use"
-    """Assign a secret to a service. The permission reveals no value."""
+    """Let a service use a secret. This reveals the value to no user."""
     ADMINISTER = "administer"
     """Administer the resource, for example end requests of other users."""
 
 
 class Kind(StrEnum):
-    """The kinds of things that rights are about."""
+    """Kinds of resources."""
 
     PROJECT = "project"
     """A project."""

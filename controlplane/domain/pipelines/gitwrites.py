@@ -25,7 +25,9 @@ Images = Mapping[str, Collection[str]]
 
 
 class WriteMode(StrEnum):
-    """COMMIT: onto the branch itself. REQUEST: by a pull or merge request that people merge."""
+    """COMMIT: directly to the branch. REQUEST: through a pull or
+    merge request that people merge.
+    """
 
     COMMIT = "COMMIT"
     """Push a commit to the branch itself."""
@@ -34,7 +36,7 @@ class WriteMode(StrEnum):
 
 
 class FileKind(StrEnum):
-    """IMAGE: another tag of an image. FIELD: another value. FOLDER: a copy of a whole folder."""
+    """IMAGE: new tag of an image. FIELD: new value of a field. FOLDER: copy of a whole folder."""
 
     IMAGE = "IMAGE"
     """Set the tag of an image wherever the file names it."""

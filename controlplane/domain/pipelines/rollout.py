@@ -21,7 +21,9 @@ _LOOK_FOR_ROOM = timedelta(seconds=60)
 
 
 class Strategy(StrEnum):
-    """ALL: at once. ROLLING: so many at a time. CANARY: some first. WAVES: one after another."""
+    """ALL: at once. ROLLING: a limited number at a time. CANARY: some first. WAVES: one wave after
+    another.
+    """
 
     ALL = "ALL"
     """All services at once."""

@@ -29,7 +29,7 @@ LONGEST_BACKOFF = 3_600
 
 
 class GateKind(StrEnum):
-    """What decides at a gate. A new kind is a rule below and its judge in `gates` or `checks`."""
+    """Kind of a gate. A new kind needs a rule below and a judge in `gates` or `checks`."""
 
     APPROVAL = "APPROVAL"
     """A quorum of people approves."""
@@ -54,7 +54,7 @@ class GateKind(StrEnum):
 
 
 class StepKind(StrEnum):
-    """What a step of a workflow may be; WAIT is nothing else, since at a gate SOAK waits."""
+    """Kind of a workflow step. WAIT exists only here; gates use SOAK instead."""
 
     APPROVAL = "APPROVAL"
     """A quorum of people approves."""
@@ -165,7 +165,7 @@ class JobRule:
 
 
 class Several(StrEnum):
-    """What several series mean: every one must pass, one is enough, or it is an error."""
+    """Handling of several series: all must pass, one is enough, or it is an error."""
 
     ALL = "ALL"
     """Every series must pass."""

@@ -23,7 +23,7 @@ TEXT_LENGTH = 1_000
 
 
 class Health(StrEnum):
-    """Of a stage: healthy when all its services are, failed when one has."""
+    """Health of a stage: healthy when all its services are, failed when one has failed."""
 
     UNKNOWN = "UNKNOWN"
     """No service of the stage has reported yet."""
@@ -153,7 +153,7 @@ class Candidate:
 
 
 class ChangeState(StrEnum):
-    """OPEN: a request that waits to be merged. LANDED: the branch has it."""
+    """OPEN: a request that waits to be merged. LANDED: the branch contains the change."""
 
     OPEN = "OPEN"
     """A pull or merge request waits to be merged."""
@@ -196,7 +196,7 @@ class Seen:
 
 
 class FoundStatus(StrEnum):
-    """WAITING: something holds it. WRITING, DONE, FAILED: as to what was found last."""
+    """WAITING: blocked. WRITING, DONE, FAILED: state of the last finding."""
 
     IDLE = "IDLE"
     """Nothing found yet."""

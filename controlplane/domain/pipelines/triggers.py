@@ -32,7 +32,7 @@ _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 
 
 class TriggerKind(StrEnum):
-    """What is watched."""
+    """Kind of a trigger."""
 
     SCHEDULE = "SCHEDULE"
     """Times of a crontab line."""
@@ -45,11 +45,11 @@ class TriggerKind(StrEnum):
 
 
 class TagPolicy(StrEnum):
-    """Which tag of an image counts.
+    """Policy that selects an image tag.
 
-    SEMVER: the highest version in the range. REGEX: the highest that the pattern matches, by what
-    its first group holds, numbers as numbers. NEWEST: the one whose image was made last. DIGEST:
-    one tag, whatever digest it has.
+    SEMVER: the highest version in the range. REGEX: the highest match of the pattern, compared by
+    its first group, numbers as numbers. NEWEST: the most recently built image. DIGEST: one tag,
+    whenever its digest changes.
     """
 
     SEMVER = "SEMVER"
