@@ -34,6 +34,12 @@ FIELDS = {
 }
 """Descriptions of fields without a docstring, by their Python name."""
 
+SCALARS = {
+    "Date": "Calendar date, such as `2026-01-31`.",
+    "Time": "Time of day, such as `09:30`.",
+}
+"""Descriptions of scalars that the GraphQL library brings along."""
+
 ARGUMENTS = {
     "first": "Number of rows from the start of the list. Default: 50. Limit: 100.",
     "after": "Cursor of the row before the page: `endCursor` of the previous page.",
@@ -65,7 +71,9 @@ def describe(schema: GraphQLSchema) -> None:
     sources = Sources()
     for kind in schema.type_map.values():
         definition = kind.extensions.get(_DEFINITION)
-        if isinstance(kind, GraphQLEnumType) and definition is not None:
+        if kind.name in SCALARS:
+            kind.description = SCALARS[kind.name]
+        elif isinstance(kind, GraphQLEnumType) and definition is not None:
             _describe_enum(kind, sources, definition.wrapped_cls)
         elif isinstance(kind, GraphQLObjectType | GraphQLInterfaceType | GraphQLInputObjectType):
             if definition is not None:

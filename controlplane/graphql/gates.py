@@ -325,7 +325,7 @@ class GateVersionAttributes:
     service: str
     """Name of the service in the clusters of the target stage."""
     range: str
-    """npm version range, such as `^1.2` or `>=2 <3`."""
+    """Version range in the syntax of npm, such as `^1.2` or `>=2 <3`."""
 
 
 @strawberry.input

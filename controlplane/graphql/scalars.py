@@ -1,4 +1,4 @@
-"""Scalars whose names and forms outside clients rely on."""
+"""Scalars. Clients of other control planes rely on their names and formats."""
 
 from datetime import UTC, datetime
 from typing import Any, NewType
@@ -40,19 +40,19 @@ def _parse_time(value: Any) -> datetime:
 SCALARS: dict[object, ScalarDefinition] = {
     Json: strawberry.scalar(
         name="Json",
-        description="JSON as a string, in inputs.",
+        description="JSON, encoded as a string. Limit: 262,144 characters.",
         serialize=lambda value: orjson.dumps(value).decode(),
         parse_value=_parse_json,
     ),
     Map: strawberry.scalar(
         name="Map",
-        description="A JSON object, in outputs.",
+        description="A JSON object.",
         serialize=lambda value: value,
         parse_value=lambda value: value,
     ),
     datetime: strawberry.scalar(
         name="DateTime",
-        description="RFC 3339, UTC.",
+        description="Time in UTC (RFC 3339), such as `2026-01-31T12:00:00Z`.",
         serialize=lambda value: value.isoformat().replace("+00:00", "Z"),
         parse_value=_parse_time,
     ),
