@@ -103,9 +103,9 @@ class PolicyBinding:
 def bound(bindings: Sequence[BindingView], scope: Scope, role: str) -> list[PolicyBinding]:
     """Who has a role in exactly this scope, for good."""
     return [
-        PolicyBinding.of(one)
-        for one in bindings
-        if one.row.scope == scope and one.row.expires_at is None and one.role.id == role
+        PolicyBinding.of(binding)
+        for binding in bindings
+        if binding.row.scope == scope and binding.row.expires_at is None and binding.role.id == role
     ]
 
 
@@ -222,13 +222,13 @@ def _kubernetes(rights: KubernetesRights) -> KubernetesRightsType:
         groups=list(rights.groups),
         rules=[
             KubernetesRuleType(
-                verbs=list(one.verbs),
-                groups=list(one.groups),
-                resources=list(one.resources),
-                namespaces=list(one.namespaces),
-                names=list(one.names),
+                verbs=list(rule.verbs),
+                groups=list(rule.groups),
+                resources=list(rule.resources),
+                namespaces=list(rule.namespaces),
+                names=list(rule.names),
             )
-            for one in rights.rules
+            for rule in rights.rules
         ],
         impersonate=list(rights.impersonate),
         record=rights.record,
@@ -449,10 +449,10 @@ def wanted(given: Bindings) -> dict[str, Subjects]:
 def _subjects(given: Sequence[PolicyBindingAttributes | None]) -> Subjects:
     if len(given) > _MOST_WORDS:
         raise Invalid(f"{_MOST_WORDS} at most", field="bindings")
-    named = [one for one in given if one is not None]
+    named = [binding for binding in given if binding is not None]
     return Subjects(
-        users=frozenset(one.user_id for one in named if one.user_id),
-        groups=frozenset(one.group_id for one in named if one.group_id),
+        users=frozenset(binding.user_id for binding in named if binding.user_id),
+        groups=frozenset(binding.group_id for binding in named if binding.group_id),
     )
 
 
@@ -529,7 +529,7 @@ class KubernetesRightsAttributes:
     def rights(self) -> KubernetesRights:
         return KubernetesRights(
             tuple(self.groups),
-            tuple(one.rule() for one in self.rules),
+            tuple(rule.rule() for rule in self.rules),
             tuple(self.impersonate),
             self.record,
             self.record_input,
@@ -554,7 +554,7 @@ class RoleAttributes:
         return RoleChange(
             self.name,
             self.description,
-            None if rules is None else tuple(_rule(one) for one in rules),
+            None if rules is None else tuple(_rule(rule) for rule in rules),
             self.kubernetes.rights() if self.kubernetes else None,
         )
 
@@ -603,9 +603,11 @@ class TokenScopeAttributes:
     """Scopes, such as `project:ID`. Limit: 500 scopes of 64 characters."""
 
     def limit(self) -> Limit:
-        if len(self.scopes) > _MOST_WORDS or any(len(one) > 64 for one in self.scopes):
+        if len(self.scopes) > _MOST_WORDS or any(len(scope) > 64 for scope in self.scopes):
             raise Invalid(f"{_MOST_WORDS} scopes of 64 characters at most", field="scopes")
-        return Limit(tuple(self.verbs), tuple(self.kinds), tuple(Scope(one) for one in self.scopes))
+        return Limit(
+            tuple(self.verbs), tuple(self.kinds), tuple(Scope(scope) for scope in self.scopes)
+        )
 
 
 @strawberry.input

@@ -111,7 +111,7 @@ class AccessMutation:
             issuer=given.issuer,
             audience=given.audience,
             subject=given.subject,
-            claims={one.name: one.value for one in given.claims},
+            claims={claim.name: claim.value for claim in given.claims},
             minutes=given.minutes,
             keys=given.keys,
         )
@@ -135,7 +135,7 @@ class AccessMutation:
         Args:
             attributes: Name, lifetime and limits of the token.
         """
-        limits = tuple(one.limit() for one in attributes.scopes or ())
+        limits = tuple(scope.limit() for scope in attributes.scopes or ())
         row, secret = await info.context.verbs.identity.create_token(
             info.context.actor, attributes.name, attributes.life(), limits
         )

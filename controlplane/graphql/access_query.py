@@ -194,13 +194,13 @@ class AccessQuery:
         """
         rights = info.context.verbs.rights
         holders = await rights.who_can(info.context.actor, verb, kind, id or "")
-        return [AccessHolder.of(one) for one in holders]
+        return [AccessHolder.of(holder) for holder in holders]
 
     @strawberry.field
     async def access_requests(self, info: Info) -> list[AccessRequest]:
         """Access requests of the caller, and those that the caller may decide."""
         found = await info.context.verbs.requests.all(info.context.actor)
-        return [AccessRequest.of(*one) for one in found]
+        return [AccessRequest.of(*view) for view in found]
 
     @strawberry.field
     async def trust_rules(self, info: Info) -> list[TrustRule]:

@@ -62,7 +62,7 @@ class ClusterJobAttributes:
             namespace=self.namespace,
             manifest=self.manifest,
             timeout_s=DEFAULT_TIMEOUT if self.timeout is None else self.timeout,
-            secrets={one.name: one.value or "" for one in self.secrets or ()},
+            secrets={secret.name: secret.value or "" for secret in self.secrets or ()},
             key=self.key or "",
         )
 
@@ -104,14 +104,14 @@ class DryRunPlan:
     def of(cls, plan: Plan) -> "DryRunPlan":
         changes = [
             PlannedChange(
-                object=ObjectReference.of(one.object),
-                action=one.change,
+                object=ObjectReference.of(change.object),
+                action=change.change,
                 fields=[
                     FieldDifference(pointer=f.pointer, old=f.old or None, new=f.new or None)
-                    for f in one.fields
+                    for f in change.fields
                 ],
             )
-            for one in plan.changes
+            for change in plan.changes
         ]
         return cls(sequence=plan.sequence, changes=changes)
 
@@ -230,7 +230,7 @@ class AgentMutation:
             service_id: ID of the service.
             objects: Objects listed in `awaiting` of the service. Limit: 1,000.
         """
-        named = [one.named() for one in objects]
+        named = [given.named() for given in objects]
         verbs = info.context.verbs
         row = await verbs.interventions.confirm_deletions(info.context.actor, service_id, named)
         return await service_type(info, row)
@@ -285,7 +285,7 @@ class AgentMutation:
         asked = await verbs.interventions.upgrade_agents(
             actor, group_id, version, image, frozenset(without or ())
         )
-        return [Cluster.of(one) for one in asked]
+        return [Cluster.of(cluster) for cluster in asked]
 
     @strawberry.mutation
     async def run_cluster_job(

@@ -170,4 +170,4 @@ class AuditQuery:
     async def audit_chains(self, info: Info) -> list[AuditChain]:
         """Hash chains of the audit log."""
         chains = await info.context.verbs.records.chains(info.context.actor)
-        return [AuditChain.of(one) for one in chains]
+        return [AuditChain.of(chain) for chain in chains]

@@ -52,7 +52,7 @@ class ClusterGroup:
             name=row.name,
             description=row.description or None,
             tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
-            cluster_ids=[strawberry.ID(one) for one in row.cluster_ids],
+            cluster_ids=[strawberry.ID(cluster_id) for cluster_id in row.cluster_ids],
             project=project,
             frozen=row.frozen,
             frozen_reason=row.reason or None,
@@ -86,7 +86,7 @@ class ClusterGroupAttributes:
             self.name,
             self.description,
             self.project_id or None,
-            None if self.tags is None else {one.name: one.value for one in self.tags},
+            None if self.tags is None else {tag.name: tag.value for tag in self.tags},
             self.cluster_ids,
             self.max_changing,
         )
@@ -195,5 +195,5 @@ class ClusterGroupMutation:
 
 
 async def _types(context: Context, rows: Sequence[GroupRow]) -> list[ClusterGroup]:
-    projects = await projects_of(context, [one.project_id for one in rows])
+    projects = await projects_of(context, [row.project_id for row in rows])
     return [ClusterGroup.of(row, projects.get(row.project_id or "")) for row in rows]

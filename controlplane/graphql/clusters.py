@@ -73,12 +73,12 @@ class ClusterFacts:
             api_versions=list(facts.api_versions),
             deprecated_apis=[
                 DeprecatedApi(
-                    group=one.group or None,
-                    version=one.version,
-                    resource=one.resource,
-                    removed_in=one.removed_in,
+                    group=api.group or None,
+                    version=api.version,
+                    resource=api.resource,
+                    removed_in=api.removed_in,
                 )
-                for one in facts.deprecated
+                for api in facts.deprecated
             ],
         )
 

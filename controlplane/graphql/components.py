@@ -29,8 +29,8 @@ class ComponentFamily:
         return cls(
             id=strawberry.ID(row.component.id),
             component=ServiceComponent.of(row.component),
-            parents=[ServiceComponent.of(one) for one in row.parents],
-            children=[ServiceComponent.of(one) for one in row.children],
+            parents=[ServiceComponent.of(parent) for parent in row.parents],
+            children=[ServiceComponent.of(child) for child in row.children],
         )
 
 

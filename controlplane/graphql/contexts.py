@@ -44,7 +44,7 @@ class ServiceContext:
             configuration=Map(dict(row.configuration)),
             secrets_by_reference=row.by_reference,
             secrets_version=row.secrets_version,
-            types=Map({key: one.upper() for key, one in row.types.items()}),
+            types=Map({key: value_type.upper() for key, value_type in row.types.items()}),
             project=project,
         )
 
@@ -74,11 +74,13 @@ class ServiceContextAttributes:
         secrets = self.secrets
         return ContextChange(
             _values(self.configuration),
-            None if secrets is None else {one.name: one.value or "" for one in secrets},
+            None if secrets is None else {secret.name: secret.value or "" for secret in secrets},
             self.project_id or None,
             _words(self.types),
             self.secrets_by_reference,
-            None if self.overrides is None else [one.override() for one in self.overrides],
+            None
+            if self.overrides is None
+            else [override.override() for override in self.overrides],
         )
 
 
@@ -91,8 +93,10 @@ def _values(given: Any) -> dict[str, Any] | None:
 def _words(given: Any) -> dict[str, str] | None:
     if given is None:
         return None
-    if isinstance(given, dict) and all(isinstance(one, str) for one in given.values()):
-        return {key: one.lower() for key, one in given.items()}
+    if isinstance(given, dict) and all(
+        isinstance(value_type, str) for value_type in given.values()
+    ):
+        return {key: value_type.lower() for key, value_type in given.items()}
     raise Invalid("must be a JSON object of names of types", field="types")
 
 
@@ -161,7 +165,10 @@ async def contexts_of(
     context: Context, services: Sequence[Service]
 ) -> dict[str, list[ServiceContext]]:
     """The contexts that services use, by the id of the service."""
-    found = await context.verbs.contexts.of(context.actor, [one.id for one in services])
+    found = await context.verbs.contexts.of(context.actor, [service.id for service in services])
     rows = {row.id: row for some in found.values() for row in some}
-    made = {str(one.id): one for one in await context_types(context, list(rows.values()))}
+    made = {
+        str(context_type.id): context_type
+        for context_type in await context_types(context, list(rows.values()))
+    }
     return {id: [made[row.id] for row in some] for id, some in found.items()}

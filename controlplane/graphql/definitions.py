@@ -50,8 +50,8 @@ class ClusterSelector:
             tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
             distro=row.distribution,
             project_id=strawberry.ID(row.project_id) if row.project_id else None,
-            group_ids=[strawberry.ID(one) for one in row.groups],
-            ignored_cluster_ids=[strawberry.ID(one) for one in row.excluded],
+            group_ids=[strawberry.ID(group_id) for group_id in row.groups],
+            ignored_cluster_ids=[strawberry.ID(cluster_id) for cluster_id in row.excluded],
         )
 
 
@@ -227,11 +227,11 @@ class TargetPlan:
             creates=len(row.create),
             updates=len(row.update),
             deletes=len(row.remove),
-            create=[_wanted(one) for one in row.create[:MOST_SHOWN]],
-            update=[_wanted(one, service.id) for service, one in row.update[:MOST_SHOWN]],
-            delete=[_present(one) for one in row.remove[:MOST_SHOWN]],
-            withheld=[_present(one) for one in row.withheld[:MOST_SHOWN]],
-            collisions=[_wanted(one) for one in row.collisions[:MOST_SHOWN]],
+            create=[_wanted(wanted) for wanted in row.create[:MOST_SHOWN]],
+            update=[_wanted(wanted, service.id) for service, wanted in row.update[:MOST_SHOWN]],
+            delete=[_present(service) for service in row.remove[:MOST_SHOWN]],
+            withheld=[_present(service) for service in row.withheld[:MOST_SHOWN]],
+            collisions=[_wanted(collision) for collision in row.collisions[:MOST_SHOWN]],
             frozen=len(row.frozen),
             complete=not row.problems,
             problem=problem_of(row) or None,
@@ -263,7 +263,9 @@ class DefinitionState:
 
 async def projects_of(context: Context, ids: Sequence[str | None]) -> dict[str, Project]:
     """The projects of some things, by id."""
-    found = await context.verbs.projects.of(context.actor, [one for one in ids if one])
+    found = await context.verbs.projects.of(
+        context.actor, [project_id for project_id in ids if project_id]
+    )
     return {id: Project.of(row) for id, row in found.items()}
 
 
@@ -279,11 +281,11 @@ def common(
     return DefinitionChange(name, project_id or None, selector, leave, on_delete, budget)
 
 
-def _wanted(one: Wanted, id: str | None = None) -> PlannedService:
-    template = one.template
+def _wanted(wanted: Wanted, id: str | None = None) -> PlannedService:
+    template = wanted.template
     return PlannedService(
         id=strawberry.ID(id) if id else None,
-        cluster_id=strawberry.ID(one.cluster_id),
+        cluster_id=strawberry.ID(wanted.cluster_id),
         name=template.name,
         namespace=template.namespace,
         ref=template.ref,
@@ -291,12 +293,12 @@ def _wanted(one: Wanted, id: str | None = None) -> PlannedService:
     )
 
 
-def _present(one: Service) -> PlannedService:
+def _present(service: Service) -> PlannedService:
     return PlannedService(
-        id=strawberry.ID(one.id),
-        cluster_id=strawberry.ID(one.cluster_id),
-        name=one.name,
-        namespace=one.namespace,
-        ref=one.ref,
-        folder=one.folder,
+        id=strawberry.ID(service.id),
+        cluster_id=strawberry.ID(service.cluster_id),
+        name=service.name,
+        namespace=service.namespace,
+        ref=service.ref,
+        folder=service.folder,
     )

@@ -68,7 +68,7 @@ class ObjectChange:
             kind=row.kind,
             namespace=row.namespace or None,
             name=row.name,
-            fields=[FieldChange.of(one) for one in row.fields],
+            fields=[FieldChange.of(change) for change in row.fields],
             more=row.more,
         )
 
@@ -154,7 +154,7 @@ class FleetDiffGroup:
             removed=row.difference.removed,
             changed=row.difference.changed,
             objects=_objects(row.difference),
-            services=[AffectedService.of(one) for one in row.members],
+            services=[AffectedService.of(member) for member in row.members],
         )
 
 
@@ -182,14 +182,14 @@ class FleetDiff:
     @classmethod
     def of(cls, row: FleetRow) -> "FleetDiff":
         sums = {
-            name: sum(getattr(one.difference, name) * len(one.members) for one in row.groups)
+            name: sum(getattr(group.difference, name) * len(group.members) for group in row.groups)
             for name in ("added", "removed", "changed")
         }
         return cls(
             sha=row.commit.sha,
             looked=row.looked,
             untouched=row.untouched,
-            groups=[FleetDiffGroup.of(one) for one in row.groups],
+            groups=[FleetDiffGroup.of(group) for group in row.groups],
             more=row.more,
             **sums,
         )
@@ -241,4 +241,4 @@ class DiffQuery:
 
 
 def _objects(difference: Difference) -> list[ObjectChange]:
-    return [ObjectChange.of(one) for one in difference.objects]
+    return [ObjectChange.of(change) for change in difference.objects]

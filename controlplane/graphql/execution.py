@@ -143,8 +143,8 @@ def _object(fields: Iterable[tuple[str, str, Complete]]) -> Complete:
     get = attrgetter(*attributes)
     # Which types every attribute may have to stand in the answer as it is: seen once, the whole
     # object is one call into C.
-    same = [getattr(one, "same", frozenset()) for one in completions]
-    changed = [(i, one) for i, one in enumerate(completions) if not same[i]]
+    same = [getattr(completion, "same", frozenset()) for completion in completions]
+    changed = [(i, completion) for i, completion in enumerate(completions) if not same[i]]
     known: set[tuple[type, ...]] = set()
 
     def complete_all(values: tuple[Any, ...], types: tuple[type, ...]) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _list(inner: Complete) -> Complete:
     def complete(value: Any) -> list[Any]:
         if type(value) is not list and type(value) is not tuple:
             raise _Unusual
-        return [inner(one) for one in value]
+        return [inner(item) for item in value]
 
     return complete
 

@@ -32,8 +32,10 @@ class ServiceExport:
     """True if services of other projects may import the value."""
 
     @classmethod
-    def of(cls, one: Export) -> "ServiceExport":
-        return cls(name=one.name, type=one.type, value=Json(one.value), shared=one.shared)
+    def of(cls, export: Export) -> "ServiceExport":
+        return cls(
+            name=export.name, type=export.type, value=Json(export.value), shared=export.shared
+        )
 
 
 @strawberry.type
@@ -54,12 +56,12 @@ class FlowImport:
     """Exports that the value comes from, nearest first, such as `dev/db.host`. Limit: 32."""
 
     @classmethod
-    def of(cls, one: Import, found: Flowing | None) -> "FlowImport":
+    def of(cls, imported: Import, found: Flowing | None) -> "FlowImport":
         return cls(
-            alias=one.alias,
-            source_id=strawberry.ID(one.source),
-            export=one.export,
-            default=_json(one.default),
+            alias=imported.alias,
+            source_id=strawberry.ID(imported.source),
+            export=imported.export,
+            default=_json(imported.default),
             value=_json(found.value) if found else None,
             origin=list(found.origin) if found else [],
         )
@@ -82,8 +84,11 @@ class ServiceFlow:
     def of(cls, view: FlowView) -> "ServiceFlow":
         return cls(
             service_id=strawberry.ID(view.service.id),
-            exports=[ServiceExport.of(one) for one in view.exports],
-            imports=[FlowImport.of(one, view.values.get(one.alias)) for one in view.imports],
+            exports=[ServiceExport.of(export) for export in view.exports],
+            imports=[
+                FlowImport.of(imported, view.values.get(imported.alias))
+                for imported in view.imports
+            ],
             problem=view.problem or None,
         )
 
@@ -258,11 +263,11 @@ class FlowQuery:
                 service_id=service_id,
                 context=name,
                 key=key,
-                value=_json(one.value),
-                origin=one.origin,
+                value=_json(value.value),
+                origin=value.origin,
             )
             for name, values in sorted(found.items())
-            for key, one in sorted(values.items())
+            for key, value in sorted(values.items())
         ]
 
 
@@ -282,8 +287,8 @@ class FlowMutation:
         view = await info.context.verbs.flows.save(
             info.context.actor,
             service_id,
-            None if exports is None else [one.export() for one in exports],
-            None if imports is None else [one.taken() for one in imports],
+            None if exports is None else [export.export() for export in exports],
+            None if imports is None else [imported.taken() for imported in imports],
         )
         return ServiceFlow.of(view)
 

@@ -87,13 +87,13 @@ class GateMeasurement:
     """Values of the first ten series, divided by the baseline if there is one."""
 
     @classmethod
-    def of(cls, one: Measurement) -> "GateMeasurement":
+    def of(cls, measurement: Measurement) -> "GateMeasurement":
         return cls(
-            at=one.at,
-            step=one.step,
-            release=one.release,
-            passed=one.passed,
-            values=list(one.values),
+            at=measurement.at,
+            step=measurement.step,
+            release=measurement.release,
+            passed=measurement.passed,
+            values=list(measurement.values),
         )
 
 
@@ -162,10 +162,10 @@ class PipelineGate:
     @strawberry.field
     async def measured(self, info: Info) -> list[GateMeasurement]:
         """Results of metric queries, newest last. Limit: 240."""
-        if not any(isinstance(one, MetricRule) for one in rules_of(self.rule)):
+        if not any(isinstance(rule, MetricRule) for rule in rules_of(self.rule)):
             return []
         rows = await info.context.verbs.pipelines.measured(self.id)
-        return [GateMeasurement.of(one) for one in rows]
+        return [GateMeasurement.of(row) for row in rows]
 
     @classmethod
     def of(cls, gate: model.Gate, state: GateState) -> "PipelineGate":
@@ -181,8 +181,8 @@ class PipelineGate:
             not_author=approval.not_author if approval else None,
             soak_seconds=rule.seconds if isinstance(rule, SoakRule) else None,
             approvals=[
-                GateApproval(actor=one.actor, at=one.at, comment=one.comment)
-                for one in state.approvals
+                GateApproval(actor=approval.actor, at=approval.at, comment=approval.comment)
+                for approval in state.approvals
             ],
             skipped=state.skipped or None,
             settings=orjson.dumps(_settings(rule, gate.patience)).decode(),
@@ -230,8 +230,12 @@ class GateCalendarAttributes:
     """Periods without releases. Limit: 1,000."""
 
     def calendar(self) -> Calendar:
-        hours = tuple(Hours(tuple(one.weekdays), one.begin, one.end) for one in self.hours or ())
-        freezes = tuple(Period(one.begin, one.end, one.reason) for one in self.freezes or ())
+        hours = tuple(
+            Hours(tuple(window.weekdays), window.begin, window.end) for window in self.hours or ()
+        )
+        freezes = tuple(
+            Period(freeze.begin, freeze.end, freeze.reason) for freeze in self.freezes or ()
+        )
         return Calendar(self.zone, hours, tuple(self.holidays or ()), freezes)
 
 
@@ -413,7 +417,7 @@ class PipelineGateAttributes(PipelineRuleAttributes):
 
     def rule(self) -> Rule:
         if self.type is GateKind.WORKFLOW:
-            return WorkflowRule(tuple(one.step() for one in self.steps or ()))
+            return WorkflowRule(tuple(step.step() for step in self.steps or ()))
         return _RULES[self.type](self)
 
 
@@ -427,7 +431,7 @@ class PipelineWorkflowAttributes:
     """Timeout of the whole workflow in seconds. Default: 0, none. Limit: 7,776,000."""
 
     def rule(self) -> WorkflowRule:
-        return WorkflowRule(tuple(one.step() for one in self.steps))
+        return WorkflowRule(tuple(step.step() for step in self.steps))
 
     def patience(self) -> Patience:
         return Patience(self.timeout_seconds)
@@ -499,19 +503,19 @@ def words(value: Any) -> Any:
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, tuple | list):
-        return [words(one) for one in value]
+        return [words(item) for item in value]
     if not is_dataclass(value):
         return dict(value) if isinstance(value, Mapping) else value
     told = {}
-    for one in fields(value):
-        current = getattr(value, one.name)
-        if one.name not in _HIDDEN and current != _default(one):
-            told[_camel(one.name)] = words(current)
+    for member in fields(value):
+        current = getattr(value, member.name)
+        if member.name not in _HIDDEN and current != _default(member):
+            told[_camel(member.name)] = words(current)
     return told
 
 
-def _default(one: Any) -> Any:
-    return one.default_factory() if one.default_factory is not MISSING else one.default
+def _default(member: Any) -> Any:
+    return member.default_factory() if member.default_factory is not MISSING else member.default
 
 
 def _camel(name: str) -> str:

@@ -77,7 +77,7 @@ class GlobalServiceCluster:
             id=strawberry.ID(view.cluster.id),
             cluster=Cluster.of(view.cluster),
             effective=ServiceTemplate.of(view.effective),
-            delta=[GlobalServiceDelta.of(one) for one in view.delta],
+            delta=[GlobalServiceDelta.of(delta) for delta in view.delta],
             overridden_by=row.actor if row else None,
             overridden_at=row.updated_at if row else None,
         )
@@ -196,12 +196,12 @@ class GlobalOverrideAttributes(ServiceUpdateAttributes):
     """
 
     def patch(self) -> ServiceChange:
-        kept = [one for one in self.configuration or () if one.value is not None]
+        kept = [entry for entry in self.configuration or () if entry.value is not None]
         return replace(self, configuration=kept or None).change()
 
     @property
     def without(self) -> list[str]:
-        return [one.name for one in self.configuration or () if one.value is None]
+        return [entry.name for entry in self.configuration or () if entry.value is None]
 
 
 @strawberry.type
@@ -360,8 +360,8 @@ class GlobalMutation:
 async def global_types(context: Context, rows: Sequence[GlobalRow]) -> list[GlobalService]:
     """Global services with their projects and the services that they hand on."""
     sources = await context.verbs.globals.sources(context.actor, rows)
-    shown = {str(one.id): one for one in await related(context, sources, frozenset())}
-    projects = await projects_of(context, [one.project_id for one in rows])
+    shown = {str(service.id): service for service in await related(context, sources, frozenset())}
+    projects = await projects_of(context, [row.project_id for row in rows])
     return [
         GlobalService.of(row, shown.get(row.source_id or ""), projects.get(row.project_id or ""))
         for row in rows

@@ -31,9 +31,6 @@ from fleet.source import GitCredentials
 _DEFAULT_DAYS = 90
 
 
-_RENDERED_BY = "The cluster whose agent renders it; empty: the control plane."
-
-
 @strawberry.input
 class TagAttributes:
     """A name and a value."""
@@ -149,7 +146,9 @@ class GitAttributes:
     """True fetches submodules, too. Default: false."""
 
     def change(self) -> RepositoryChange:
-        named = {one.name: getattr(self, one.name) for one in fields(GitCredentials)}
+        named = {
+            credential.name: getattr(self, credential.name) for credential in fields(GitCredentials)
+        }
         return RepositoryChange(
             self.url,
             GitCredentials(**named),
@@ -306,7 +305,9 @@ class HealthRuleAttributes:
 
     def rule(self) -> HealthRule:
         given = self.conditions
-        conditions = tuple(FieldCondition(one.pointer, tuple(one.any_of)) for one in given)
+        conditions = tuple(
+            FieldCondition(condition.pointer, tuple(condition.any_of)) for condition in given
+        )
         return HealthRule(self.group or "", self.kind, self.state, conditions, self.message or "")
 
 
@@ -345,8 +346,8 @@ class SyncConfigAttributes:
             keep_on_prune=self.keep_on_prune or False,
             fail_on_conflict=self.fail_on_conflict or False,
             replace_immutable=self.replace_immutable or False,
-            ignored=tuple(one.ignored() for one in self.diff_normalizers or ()),
-            health_rules=tuple(one.rule() for one in self.health_rules or ()),
+            ignored=tuple(normalizer.ignored() for normalizer in self.diff_normalizers or ()),
+            health_rules=tuple(rule.rule() for rule in self.health_rules or ()),
             wave_timeout_s=self.wave_timeout or 0,
             deletion_budget=self.deletion_budget or 0,
             namespace_labels=_words(metadata.labels, "labels") if metadata else {},
@@ -401,7 +402,7 @@ class SecretUseAttributes:
 
 def wanted_secrets(uses: list[SecretUseAttributes]) -> dict[str, tuple[str, int | None]]:
     """Which secrets, by name. Invalid: one name twice."""
-    wanted = {one.name: (str(one.secret_id), one.version) for one in uses}
+    wanted = {use.name: (str(use.secret_id), use.version) for use in uses}
     if len(wanted) < len(uses):
         raise Invalid("each name once", field="uses")
     return wanted
@@ -542,7 +543,7 @@ class ServiceCloneAttributes:
             helm=self.helm.settings() if self.helm else None,
             configuration=None
             if configuration is None
-            else {one.name: one.value or "" for one in configuration},
+            else {entry.name: entry.value or "" for entry in configuration},
         )
 
 
@@ -606,18 +607,18 @@ def _service_fields(
         "helm": given.helm.settings() if given.helm else None,
         "configuration": None
         if configuration is None
-        else {one.name: one.value or "" for one in configuration},
+        else {entry.name: entry.value or "" for entry in configuration},
         "options": given.sync_config.options() if given.sync_config else None,
         "docs_path": given.docs_path,
         "rendered_by": given.rendered_by,
         "verification": given.verification.policy() if given.verification else None,
         "dependencies": None
         if given.dependencies is None
-        else [one.name for one in given.dependencies],
+        else [dependency.name for dependency in given.dependencies],
         "context_ids": None
         if given.context_bindings is None
-        else [one.context_id for one in given.context_bindings],
-        "sources": None if given.sources is None else [one.change() for one in given.sources],
+        else [binding.context_id for binding in given.context_bindings],
+        "sources": None if given.sources is None else [source.change() for source in given.sources],
         "subjects": wanted(given),
     }
 

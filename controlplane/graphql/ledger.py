@@ -76,7 +76,7 @@ class DeliveryReport:
             lead_p90=row.lead_p90,
             restore_p50=row.restore_p50,
             restore_p90=row.restore_p90,
-            parts=[DeliveryCounts.of(one) for one in row.parts],
+            parts=[DeliveryCounts.of(part) for part in row.parts],
         )
 
 
@@ -192,8 +192,8 @@ class FleetMoment:
     @classmethod
     def of(cls, at: datetime, named: Named) -> "FleetMoment":
         clusters: dict[str, list[ServiceMoment]] = {}
-        for one in named.deployments:
-            clusters.setdefault(one.cluster_id, []).append(_moment(one, at, named))
+        for deployment in named.deployments:
+            clusters.setdefault(deployment.cluster_id, []).append(_moment(deployment, at, named))
         return cls(
             at=at,
             clusters=[
@@ -205,14 +205,14 @@ class FleetMoment:
         )
 
 
-def _moment(one: DeploymentRow, at: datetime, named: Named) -> ServiceMoment:
+def _moment(deployment: DeploymentRow, at: datetime, named: Named) -> ServiceMoment:
     return ServiceMoment(
-        service_id=strawberry.ID(one.service_id),
-        service=named.services.get(one.service_id),
-        sha=one.sha,
-        sequence=float(one.sequence),
-        mark=one.mark(at),
-        desired_at=one.desired_at,
+        service_id=strawberry.ID(deployment.service_id),
+        service=named.services.get(deployment.service_id),
+        sha=deployment.sha,
+        sequence=float(deployment.sequence),
+        mark=deployment.mark(at),
+        desired_at=deployment.desired_at,
     )
 
 
@@ -243,16 +243,16 @@ class FleetChange:
 def _changes(rows: Sequence[Change], named: Named) -> list[FleetChange]:
     found = []
     for row in rows:
-        one = row.after or row.before
-        if one is None:
+        deployment = row.after or row.before
+        if deployment is None:
             continue
         found.append(
             FleetChange(
                 kind=row.kind,
-                service_id=strawberry.ID(one.service_id),
-                service=named.services.get(one.service_id),
-                cluster_id=strawberry.ID(one.cluster_id),
-                cluster=named.clusters.get(one.cluster_id),
+                service_id=strawberry.ID(deployment.service_id),
+                service=named.services.get(deployment.service_id),
+                cluster_id=strawberry.ID(deployment.cluster_id),
+                cluster=named.clusters.get(deployment.cluster_id),
                 sha_before=row.before.sha if row.before else None,
                 sha_after=row.after.sha if row.after else None,
                 mark_before=row.mark_before,
@@ -330,10 +330,10 @@ class CommitTrace:
             services=len(row.walks),
             live=row.live,
             stages=[
-                StageTime(stage=one.stage, count=one.count, p50=one.p50, p99=one.p99)
-                for one in row.stages
+                StageTime(stage=stage.stage, count=stage.count, p50=stage.p50, p99=stage.p99)
+                for stage in row.stages
             ],
-            stragglers=[CommitWalk.of(one) for one in row.stragglers],
+            stragglers=[CommitWalk.of(straggler) for straggler in row.stragglers],
         )
 
 
@@ -379,7 +379,7 @@ class ReportQuery:
         """
         within = Within(project_id, cluster_id, service_id, repository_id)
         named = await info.context.verbs.reports.newest(info.context.actor, within, first)
-        return [DeploymentRecord.of(one, named) for one in named.deployments]
+        return [DeploymentRecord.of(deployment, named) for deployment in named.deployments]
 
     @strawberry.field
     async def fleet(

@@ -91,9 +91,9 @@ class Scale:
     def __init__(self, document: DocumentNode) -> None:
         self._definitions = document.definitions
         self._fragments = {
-            one.name.value: one
-            for one in document.definitions
-            if isinstance(one, FragmentDefinitionNode)
+            definition.name.value: definition
+            for definition in document.definitions
+            if isinstance(definition, FragmentDefinitionNode)
         }
         self._weighed: dict[str, Weight | None] = {}
 
@@ -103,17 +103,17 @@ class Scale:
             raise Invalid(f"{len(self._fragments)} fragments, {MOST_FRAGMENTS} at most")
         for name in self._fragments:
             _check_weight(self._of_fragment(name, 0))
-        for one in self._definitions:
-            if isinstance(one, OperationDefinitionNode):
-                _check_weight(self.weigh(one.selection_set, 0))
+        for definition in self._definitions:
+            if isinstance(definition, OperationDefinitionNode):
+                _check_weight(self.weigh(definition.selection_set, 0))
 
     def weigh(self, selections: SelectionSetNode, nested: int) -> Weight:
         """What a selection set comes to, `nested` levels below its definition."""
         if nested > _MOST_NESTED:
             raise Invalid(f"selections are nested deeper than {_MOST_NESTED} levels")
         weight = _NOTHING
-        for one in selections.selections:
-            weight = weight.beside(self._of_selection(one, nested + 1))
+        for selection in selections.selections:
+            weight = weight.beside(self._of_selection(selection, nested + 1))
         return weight
 
     def _of_selection(self, node: SelectionNode, nested: int) -> Weight:
@@ -161,9 +161,9 @@ def check_values(value: Any, field: str) -> None:
             raise Invalid(f"nested deeper than {DEEPEST_VALUE} levels", field=field)
         if count > MOST_VALUES:
             raise Invalid(f"more than {MOST_VALUES:,} values", field=field)
-        for one in level:
-            _check_string(one, field)
-        level = [inner for one in level for inner in _within(one)]
+        for item in level:
+            _check_string(item, field)
+        level = [inner for item in level for inner in _within(item)]
 
 
 def _check_string(value: Any, field: str) -> None:
@@ -200,17 +200,19 @@ class Cost:
         self._variables = variables
         self._document = document
         self._fragments = {
-            one.name.value: one
-            for one in document.definitions
-            if isinstance(one, FragmentDefinitionNode)
+            definition.name.value: definition
+            for definition in document.definitions
+            if isinstance(definition, FragmentDefinitionNode)
         }
         self._reckoned: dict[str, int] = {}
 
     def check(self) -> None:
         """LimitExceeded: some operation costs too much. The document is known to be of a size."""
-        for one in self._document.definitions:
-            if isinstance(one, OperationDefinitionNode):
-                cost = self.of(one.selection_set, self._schema.get_root_type(one.operation))
+        for definition in self._document.definitions:
+            if isinstance(definition, OperationDefinitionNode):
+                cost = self.of(
+                    definition.selection_set, self._schema.get_root_type(definition.operation)
+                )
                 if cost > MOST_COST:
                     raise LimitExceeded(
                         f"the query costs {cost:,}, {MOST_COST:,} at most: "
@@ -219,7 +221,7 @@ class Cost:
 
     def of(self, selections: SelectionSetNode, parent: GraphQLNamedType | None) -> int:
         """The cost of selections on one object."""
-        return sum(self._of_selection(one, parent) for one in selections.selections)
+        return sum(self._of_selection(selection, parent) for selection in selections.selections)
 
     def _of_selection(self, node: SelectionNode, parent: GraphQLNamedType | None) -> int:
         if isinstance(node, FragmentSpreadNode):
@@ -267,15 +269,15 @@ def asks_for_the_schema(document: DocumentNode) -> bool:
     """Whether a document looks at the schema itself."""
     return any(
         isinstance(node, FieldNode) and node.name.value in ("__schema", "__type")
-        for one in document.definitions
-        if isinstance(one, OperationDefinitionNode | FragmentDefinitionNode)
-        for node in _selected(one.selection_set)
+        for definition in document.definitions
+        if isinstance(definition, OperationDefinitionNode | FragmentDefinitionNode)
+        for node in _selected(definition.selection_set)
     )
 
 
 def _selected(selections: SelectionSetNode) -> Iterator[SelectionNode]:
-    for one in selections.selections:
-        yield one
-        inner = getattr(one, "selection_set", None)
+    for selection in selections.selections:
+        yield selection
+        inner = getattr(selection, "selection_set", None)
         if inner is not None:
             yield from _selected(inner)

@@ -36,8 +36,6 @@ from controlplane.graphql.services import cluster_type, service_type
 from controlplane.graphql.streams import StreamMutation
 from controlplane.graphql.types import ServiceDeployment
 
-_SEEN = "CONFLICT if it was changed after `unchangedSince`, the `updatedAt` that one has seen."
-
 
 @strawberry.type
 class Mutation(

@@ -117,7 +117,7 @@ class ManagedNamespaceAttributes:
             self.namespace,
             _words(self.labels, "labels"),
             _words(self.annotations, "annotations"),
-            None if quota is None else {one.name: one.value for one in quota},
+            None if quota is None else {limit.name: limit.value for limit in quota},
             self.template.change() if self.template else None,
         )
 
@@ -219,7 +219,7 @@ class NamespaceMutation:
 
 
 async def _types(context: Context, rows: Sequence[NamespaceRow]) -> list[ManagedNamespace]:
-    projects = await projects_of(context, [one.project_id for one in rows])
+    projects = await projects_of(context, [row.project_id for row in rows])
     return [ManagedNamespace.of(row, projects.get(row.project_id or "")) for row in rows]
 
 

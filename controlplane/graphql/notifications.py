@@ -109,12 +109,12 @@ class NotificationRouter:
     def of(cls, row: RouterRow) -> "NotificationRouter":
         filters = [
             NotificationFilter(
-                cluster_id=_id(one.cluster_id),
-                service_id=_id(one.service_id),
-                pipeline_id=_id(one.pipeline_id),
-                regex=one.regex or None,
+                cluster_id=_id(rule.cluster_id),
+                service_id=_id(rule.service_id),
+                pipeline_id=_id(rule.pipeline_id),
+                regex=rule.regex or None,
             )
-            for one in row.filters
+            for rule in row.filters
         ]
         return cls(
             id=strawberry.ID(row.id),
@@ -123,7 +123,7 @@ class NotificationRouter:
             events=list(row.events),
             severity=row.severity,
             filters=filters,
-            sink_ids=[strawberry.ID(one) for one in row.sinks],
+            sink_ids=[strawberry.ID(sink_id) for sink_id in row.sinks],
             inserted_at=row.inserted_at,
             updated_at=row.updated_at,
         )
@@ -277,7 +277,7 @@ class NotificationSinkAttributes:
         """As the use case takes it."""
         given = self.configuration
         hook, commits = given.webhook, given.commit_status
-        urls = [one.url for one in (given.slack, given.teams, given.syslog, hook) if one]
+        urls = [sink.url for sink in (given.slack, given.teams, given.syslog, hook) if sink]
         return SinkDraft(
             name=self.name,
             type=self.type,
@@ -336,16 +336,19 @@ class NotificationRouterAttributes:
             raise Invalid(f"at most {_MOST_EVENTS}", field="events")
         filters = tuple(
             RouterFilter(
-                one.cluster_id or "", one.service_id or "", one.pipeline_id or "", one.regex or ""
+                rule.cluster_id or "",
+                rule.service_id or "",
+                rule.pipeline_id or "",
+                rule.regex or "",
             )
-            for one in self.filters or ()
+            for rule in self.filters or ()
         )
         return RouterDraft(
             name=self.name,
             events=tuple(self.events),
             severity=self.severity,
             filters=filters,
-            sinks=tuple(one.sink_id for one in self.router_sinks),
+            sinks=tuple(sink.sink_id for sink in self.router_sinks),
             project_id=self.project_id,
         )
 

@@ -107,7 +107,7 @@ class GitWriteAttributes:
 
     def write(self) -> GitWrite:
         return GitWrite(
-            tuple(one.change() for one in self.changes),
+            tuple(change.change() for change in self.changes),
             self.mode,
             self.message or _DEFAULT.message,
             self.branch or _DEFAULT.branch,

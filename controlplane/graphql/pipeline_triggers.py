@@ -85,8 +85,8 @@ async def triggers_of(
     """All triggers of a pipeline, with how their looks go."""
     rows = await info.context.verbs.triggers.rows(pipeline_id) if spec else {}
     return [
-        PipelineTrigger.of(one, states.get(one.id, TriggerState()), rows.get(one.id))
-        for one in spec
+        PipelineTrigger.of(trigger, states.get(trigger.id, TriggerState()), rows.get(trigger.id))
+        for trigger in spec
     ]
 
 

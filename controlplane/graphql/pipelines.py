@@ -232,13 +232,13 @@ class Pipeline:
             edges=[_edge(view, edge, stages) for edge in view.spec.edges],
             history=[
                 PipelineEvent(
-                    at=one.at,
-                    place=_place(view, one.place),
-                    release_id=strawberry.ID(one.release) if one.release else None,
-                    text=one.text,
-                    actor=one.actor,
+                    at=entry.at,
+                    place=_place(view, entry.place),
+                    release_id=strawberry.ID(entry.release) if entry.release else None,
+                    text=entry.text,
+                    actor=entry.actor,
                 )
-                for one in view.state.history
+                for entry in view.state.history
             ],
             on_commit=view.spec.on_commit,
             inserted_at=view.row.inserted_at,
@@ -247,10 +247,10 @@ class Pipeline:
         )
 
 
-def _service(view: PipelineView, one: Service) -> StageService:
-    cluster = view.clusters.get(one.cluster_id)
+def _service(view: PipelineView, service: Service) -> StageService:
+    cluster = view.clusters.get(service.cluster_id)
     shown = Cluster.of(cluster) if cluster else None
-    return StageService(service=ServiceDeployment.of(one, cluster=shown))
+    return StageService(service=ServiceDeployment.of(service, cluster=shown))
 
 
 def _stage(view: PipelineView, stage: model.Stage) -> PipelineStage:
@@ -259,7 +259,7 @@ def _stage(view: PipelineView, stage: model.Stage) -> PipelineStage:
     return PipelineStage(
         id=strawberry.ID(stage.id),
         name=stage.name,
-        services=[_service(view, one) for one in services],
+        services=[_service(view, service) for service in services],
         release=_release(view, held.release) if held else None,
         health=held.health if held else Health.UNKNOWN,
         reason=_why(stage, held),
@@ -292,7 +292,7 @@ def _rollout(stage: model.Stage, held: StageState) -> StageRollout:
         pause_seconds=policy.pause_seconds,
         canaries=list(policy.canaries),
         canary_count=policy.canary_count,
-        groups=[strawberry.ID(one) for one in policy.groups],
+        groups=[strawberry.ID(group_id) for group_id in policy.groups],
         wave_size=policy.wave_size,
         waves=[len(wave) for wave in stage.waves] or [len(stage.services)],
         given=len(progress),
@@ -338,7 +338,7 @@ def _state(gate: model.Gate, candidate: Candidate | None) -> GateState:
 
 
 def _release(view: PipelineView, id: str | None) -> Release | None:
-    found = next((one for key, one in view.state.releases.items() if key == id), None)
+    found = next((release for key, release in view.state.releases.items() if key == id), None)
     if found is None:
         return None
     return Release(
@@ -352,8 +352,8 @@ def _release(view: PipelineView, id: str | None) -> Release | None:
 
 def _revisions(revisions: Revisions) -> list[ServiceRevision]:
     return [
-        ServiceRevision(service_id=strawberry.ID(id), sha=one.commit, digest=one.digest)
-        for id, one in revisions.items()
+        ServiceRevision(service_id=strawberry.ID(id), sha=revision.commit, digest=revision.digest)
+        for id, revision in revisions.items()
     ]
 
 
@@ -455,7 +455,7 @@ class PipelineStageAttributes:
             raise Invalid("a selector chooses among serviceNames", field=f"stages.{self.name}")
         return StageDraft(
             self.name,
-            [one.service_id for one in self.services or ()],
+            [service.service_id for service in self.services or ()],
             selector,
             self.rollout.rollout() if self.rollout else Rollout(),
             self._policy(),
@@ -509,7 +509,7 @@ class PipelineAttributes:
             raise Invalid(f"{_LONGEST_GRAPH} stages and edges at most", field="stages")
         return PipelineDraft(
             name,
-            [one.draft() for one in self.stages],
+            [stage.draft() for stage in self.stages],
             [
                 EdgeDraft(
                     edge.from_,
@@ -523,7 +523,7 @@ class PipelineAttributes:
             ],
             project_id=self.project_id or None,
             on_commit=self.on_commit,
-            triggers=[one.draft() for one in self.triggers or ()],
+            triggers=[trigger.draft() for trigger in self.triggers or ()],
         )
 
 
@@ -539,4 +539,4 @@ class DigestAttributes:
 
 def digests_of(given: list[DigestAttributes]) -> dict[ServiceId, str]:
     """Digests by service."""
-    return {ServiceId(one.service_id): one.digest for one in given}
+    return {ServiceId(entry.service_id): entry.digest for entry in given}

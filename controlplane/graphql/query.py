@@ -282,7 +282,7 @@ class Query(
         """
         verbs = info.context.verbs
         rows = await verbs.pipelines.measured_at(info.context.actor, id)
-        return [GateMeasurement.of(one) for one in rows]
+        return [GateMeasurement.of(row) for row in rows]
 
     @strawberry.field
     async def pipelines(

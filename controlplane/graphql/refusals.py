@@ -31,8 +31,11 @@ class RefusalTrail(SchemaExtension):
 
 def _is_mutation(execution: ExecutionContext) -> bool:
     return any(
-        isinstance(one, OperationDefinitionNode) and one.operation is OperationType.MUTATION
-        for one in (execution.graphql_document.definitions if execution.graphql_document else ())
+        isinstance(definition, OperationDefinitionNode)
+        and definition.operation is OperationType.MUTATION
+        for definition in (
+            execution.graphql_document.definitions if execution.graphql_document else ()
+        )
     )
 
 
@@ -41,7 +44,9 @@ def _asked(error: GraphQLError, variables: Mapping[str, Any]) -> tuple[str, str]
     field = next((node for node in error.nodes or () if isinstance(node, FieldNode)), None)
     if field is None:
         return str((error.path or [""])[0])[:128], ""
-    ids = [one for one in field.arguments or () if one.name.value.lower().endswith("id")]
+    ids = [
+        argument for argument in field.arguments or () if argument.name.value.lower().endswith("id")
+    ]
     given = ids[0].value if ids else None
     if isinstance(given, VariableNode):
         return field.name.value[:128], str(variables.get(given.name.value, ""))

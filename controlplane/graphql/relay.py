@@ -141,25 +141,25 @@ def query(
 
 def _is_counting(info: Any) -> bool:
     return any(
-        one.name in ("totalCount", "totalCountKind")
+        selected.name in ("totalCount", "totalCountKind")
         for field in info.selected_fields
-        for one in _fields(field)
+        for selected in _fields(field)
     )
 
 
 def _fields(node: Any) -> Iterator[SelectedField]:
-    for one in node.selections:
-        if isinstance(one, SelectedField):
-            yield one
+    for selection in node.selections:
+        if isinstance(selection, SelectedField):
+            yield selection
         else:
-            yield from _fields(one)
+            yield from _fields(selection)
 
 
 def _checked_tags(tags: Sequence[Named]) -> tuple[tuple[str, str], ...]:
     if len(tags) > _MOST_TAGS:
         raise Invalid(f"{len(tags)} tags, {_MOST_TAGS} at most", field="tags")
     return tuple(
-        (check_text(one.name, "tags.name", 63), check_text(one.value, "tags.value")) for one in tags
+        (check_text(tag.name, "tags.name", 63), check_text(tag.value, "tags.value")) for tag in tags
     )
 
 

@@ -119,7 +119,7 @@ class GitRepository:
             size=row.size,
             owner=row.owner,
             commits=[
-                RefCommit(ref=ref, sha=one.sha, subject=one.subject)
-                for ref, one in sorted(row.commits.items())
+                RefCommit(ref=ref, sha=commit.sha, subject=commit.subject)
+                for ref, commit in sorted(row.commits.items())
             ],
         )

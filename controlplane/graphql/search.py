@@ -175,8 +175,8 @@ class _Shown:
 
     def news(self, rows: list[MapRow], clusters: set[str] | None = None) -> FleetDelta | None:
         """What has changed, of all or of these clusters; None: nothing."""
-        now = {one.id: one for one in rows}
-        changed = [one for one in rows if self.rows.get(one.id) != one]
+        now = {row.id: row for row in rows}
+        changed = [row for row in rows if self.rows.get(row.id) != row]
         gone = [id for id in (self.rows if clusters is None else clusters & self.rows.keys())
                 if id not in now]  # fmt: skip
         for id in gone:
@@ -185,7 +185,7 @@ class _Shown:
         if not changed and not gone:
             return None
         ids = [strawberry.ID(id) for id in gone]
-        return FleetDelta(rows=[FleetMapRow.of(one) for one in changed], gone=ids)
+        return FleetDelta(rows=[FleetMapRow.of(row) for row in changed], gone=ids)
 
 
 class _Gathered:

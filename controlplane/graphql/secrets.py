@@ -264,7 +264,7 @@ class EncryptionKeys:
             current_id=strawberry.ID(state.current.id) if state.current else None,
             behind=state.behind,
             unopened=list(state.unopened),
-            keys=[DataKey.of(one) for one in state.keys],
+            keys=[DataKey.of(key) for key in state.keys],
         )
 
 
@@ -409,7 +409,7 @@ class SecretQuery:
             id: ID of the secret.
         """
         views = await info.context.verbs.secrets.consumers(info.context.actor, id)
-        return [SecretUse.of(one) for one in views]
+        return [SecretUse.of(view) for view in views]
 
     @strawberry.field
     async def service_secrets(self, info: Info, service_id: strawberry.ID) -> list[SecretUse]:
@@ -419,7 +419,7 @@ class SecretQuery:
             service_id: ID of the service.
         """
         views = await info.context.verbs.secrets.used_by(info.context.actor, service_id)
-        return [SecretUse.of(one) for one in views]
+        return [SecretUse.of(view) for view in views]
 
     @strawberry.field
     async def encryption_keys(self, info: Info) -> EncryptionKeys:
@@ -463,7 +463,7 @@ class SecretMutation:
         """
         verbs = info.context.verbs.secrets
         views = await verbs.use(info.context.actor, service_id, wanted_secrets(uses))
-        return [SecretUse.of(one) for one in views]
+        return [SecretUse.of(view) for view in views]
 
     @strawberry.mutation
     async def revoke_secret_version(self, info: Info, id: strawberry.ID, number: int) -> Secret:
@@ -526,5 +526,5 @@ async def _secret(context: Context, id: str) -> Secret:
 
 
 async def _types(context: Context, rows: Sequence[SecretRow]) -> list[Secret]:
-    projects = await projects_of(context, [one.project_id for one in rows])
+    projects = await projects_of(context, [row.project_id for row in rows])
     return [Secret.of(row, projects.get(row.project_id or "")) for row in rows]

@@ -33,14 +33,14 @@ async def cluster_types(
     verbs, actor = context.verbs, context.actor
     projects: dict[str, Project] = {}
     if "project" in wanted:
-        found = await verbs.projects.of(actor, [one.project_id for one in rows if one.project_id])
-        projects = {id: Project.of(one) for id, one in found.items()}
+        found = await verbs.projects.of(actor, [row.project_id for row in rows if row.project_id])
+        projects = {id: Project.of(project) for id, project in found.items()}
     bindings: list[BindingView] = []
     if wanted & _BINDINGS:
         scope = next(iter(rows)).target.scope if len(rows) == 1 else None
         bindings = await verbs.rights.bindings(actor, scope)
     return {
-        one.id: Cluster.of(one, None, projects.get(one.project_id or ""), bindings) for one in rows
+        row.id: Cluster.of(row, None, projects.get(row.project_id or ""), bindings) for row in rows
     }
 
 
@@ -63,7 +63,9 @@ async def related(
     contexts = await contexts_of(context, rows) if "contexts" in wanted else {}
     # Many services share a cluster or a repository: each is made for the answer once.
     clusters = await cluster_types(context, found.clusters.values(), wanted & _OF_CLUSTERS)
-    repositories = {id: GitRepository.of(one) for id, one in found.repositories.items()}
+    repositories = {
+        id: GitRepository.of(repository) for id, repository in found.repositories.items()
+    }
     components: dict[str, list[Component]] = {}
     for component in found.components:
         components.setdefault(component.service_id, []).append(component)

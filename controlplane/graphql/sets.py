@@ -118,7 +118,7 @@ class ServiceSet:
             name=row.name,
             selector=ClusterSelector.of(row.selector),
             folders=FolderGenerator.of(sources.folders) if sources.folders else None,
-            items=None if sources.items is None else [Map(dict(one)) for one in sources.items],
+            items=None if sources.items is None else [Map(dict(item)) for item in sources.items],
             requests=RequestGenerator.of(sources.requests) if sources.requests else None,
             template=ServiceTemplate.of(row.template),
             on_leave=row.leave,
@@ -191,7 +191,7 @@ class GeneratorAttributes:
         items = self.items
         return Generator(
             self.folders.source() if self.folders else None,
-            None if items is None else tuple({v.name: v.value for v in one} for one in items),
+            None if items is None else tuple({v.name: v.value for v in item} for item in items),
             self.requests.source() if self.requests else None,
         )
 
@@ -335,5 +335,5 @@ class SetMutation:
 
 
 async def _types(context: Context, rows: Sequence[SetRow]) -> list[ServiceSet]:
-    projects = await projects_of(context, [one.project_id for one in rows])
+    projects = await projects_of(context, [row.project_id for row in rows])
     return [ServiceSet.of(row, projects.get(row.project_id or "")) for row in rows]

@@ -55,13 +55,13 @@ class ObjectReference:
     """Name."""
 
     @classmethod
-    def of(cls, one: ObjectName) -> "ObjectReference":
+    def of(cls, name: ObjectName) -> "ObjectReference":
         return cls(
-            group=one.group or None,
-            version=one.version or None,
-            kind=one.kind,
-            namespace=one.namespace or None,
-            name=one.name,
+            group=name.group or None,
+            version=name.version or None,
+            kind=name.kind,
+            namespace=name.namespace or None,
+            name=name.name,
         )
 
 
@@ -512,7 +512,7 @@ class ServiceDeployment:
             repository=repository,
             cluster=cluster,
             revision=Revision.of(revision) if revision else None,
-            components=[ServiceComponent.of(one) for one in components or ()],
+            components=[ServiceComponent.of(component) for component in components or ()],
             configuration=[
                 ServiceConfiguration(name=n, value=v) for n, v in row.configuration.items()
             ],
@@ -520,14 +520,14 @@ class ServiceDeployment:
             message=row.message or None,
             mirrored=row.mirrored,
             origin=row.origin or None,
-            awaiting=[ObjectReference.of(one) for one in row.awaiting],
+            awaiting=[ObjectReference.of(name) for name in row.awaiting],
             sync_config=_sync_config(row),
             docs_path=row.docs_path,
             rendered_by=strawberry.ID(row.rendered_by) if row.rendered_by else None,
-            dependencies=[ServiceDependency(name=one) for one in row.dependencies],
+            dependencies=[ServiceDependency(name=dependency) for dependency in row.dependencies],
             waiting=row.waiting,
             contexts=contexts or [],
-            sources=[ServiceSource.of(one) for one in sources],
+            sources=[ServiceSource.of(source) for source in sources],
             imports=[],
             metadata=_metadata(components or ()),
             verification=ServiceVerification.of(row.verification),
@@ -587,7 +587,7 @@ def _map(value: Any) -> Map:
 
 def _metadata(components: Iterable[Component]) -> ServiceMetadata:
     return ServiceMetadata(
-        images=sorted({image for one in components for image in one.images}), fqdns=[]
+        images=sorted({image for component in components for image in component.images}), fqdns=[]
     )
 
 
@@ -628,17 +628,17 @@ def _sync_config(row: ServiceRow) -> SyncConfig:
         deletion_budget=options.deletion_budget or None,
         diff_normalizers=[
             DiffNormalizer(
-                group=one.group or None,
-                kind=one.kind or None,
-                namespace=one.namespace or None,
-                name=one.name or None,
+                group=ignored.group or None,
+                kind=ignored.kind or None,
+                namespace=ignored.namespace or None,
+                name=ignored.name or None,
                 backfill=False,
-                json_pointers=list(one.pointers),
-                managers=list(one.managers),
+                json_pointers=list(ignored.pointers),
+                managers=list(ignored.managers),
             )
-            for one in options.ignored
+            for ignored in options.ignored
         ],
-        health_rules=[_health_rule(one) for one in options.health_rules],
+        health_rules=[_health_rule(health_rule) for health_rule in options.health_rules],
         namespace_metadata=metadata,
     )
 
@@ -649,7 +649,8 @@ def _health_rule(rule: HealthRuleRow) -> HealthRule:
         kind=rule.kind,
         state=rule.state,
         conditions=[
-            HealthCondition(pointer=one.pointer, any_of=list(one.any_of)) for one in rule.conditions
+            HealthCondition(pointer=condition.pointer, any_of=list(condition.any_of))
+            for condition in rule.conditions
         ],
         message=rule.message or None,
     )

@@ -43,15 +43,15 @@ class ServiceVerification:
     def of(cls, policy: Verification | None) -> "ServiceVerification | None":
         if policy is None:
             return None
-        one = policy.metric
+        check = policy.metric
         metric = (
             ServiceMetricCheck(
-                address=one.address,
-                query=one.query,
-                comparison=one.comparison,
-                threshold=one.threshold,
+                address=check.address,
+                query=check.query,
+                comparison=check.comparison,
+                threshold=check.threshold,
             )
-            if one
+            if check
             else None
         )
         return cls(soak_seconds=policy.seconds, max_restarts=policy.max_restarts, metric=metric)

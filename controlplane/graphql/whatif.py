@@ -54,19 +54,21 @@ class PipelineWhatIf:
             begins_at=told.begins_at,
             steps=[
                 WhatIfStep(
-                    stage=one.stage,
-                    release_id=strawberry.ID(one.release),
-                    back=one.back,
-                    was=one.was,
-                    would=one.would,
+                    stage=step.stage,
+                    release_id=strawberry.ID(step.release),
+                    back=step.back,
+                    was=step.was,
+                    would=step.would,
                 )
-                for one in told.steps
+                for step in told.steps
             ],
             waiting=[
                 WhatIfWaiting(
-                    stage=one.stage, release_id=strawberry.ID(one.release), reason=one.reason
+                    stage=release.stage,
+                    release_id=strawberry.ID(release.release),
+                    reason=release.reason,
                 )
-                for one in told.waiting
+                for release in told.waiting
             ],
         )
 
