@@ -1,4 +1,4 @@
-"""Projects, groups, roles, bindings and requests for access, as the API shows and takes them."""
+"""Projects, groups, roles, bindings and requests for access, in the API."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -101,7 +101,7 @@ class PolicyBinding:
 
 
 def bound(bindings: Sequence[BindingView], scope: Scope, role: str) -> list[PolicyBinding]:
-    """Who has a role in exactly this scope, for good."""
+    """Returns users and groups with a permanent binding of a role in exactly this scope."""
     return [
         PolicyBinding.of(binding)
         for binding in bindings
@@ -434,21 +434,21 @@ class RbacAttributes:
 
 
 class Bindings(Protocol):
-    """An input with lists of who may read and who may write; a list left out stays."""
+    """An input with read and write bindings; a list that is absent stays as it is."""
 
     read_bindings: list[PolicyBindingAttributes | None] | None
     write_bindings: list[PolicyBindingAttributes | None] | None
 
 
 def wanted(given: Bindings) -> dict[str, Subjects]:
-    """Whom each list names, by the role that it stands for; a list left out stays."""
+    """Returns the given users and groups by role; a list that is absent stays as it is."""
     lists = {"viewer": given.read_bindings, "editor": given.write_bindings}
     return {role: _subjects(some) for role, some in lists.items() if some is not None}
 
 
 def _subjects(given: Sequence[PolicyBindingAttributes | None]) -> Subjects:
     if len(given) > _MOST_WORDS:
-        raise Invalid(f"{_MOST_WORDS} at most", field="bindings")
+        raise Invalid(f"{len(given)} bindings, {_MOST_WORDS} at most", field="bindings")
     named = [binding for binding in given if binding is not None]
     return Subjects(
         users=frozenset(binding.user_id for binding in named if binding.user_id),
@@ -604,7 +604,7 @@ class TokenScopeAttributes:
 
     def limit(self) -> Limit:
         if len(self.scopes) > _MOST_WORDS or any(len(scope) > 64 for scope in self.scopes):
-            raise Invalid(f"{_MOST_WORDS} scopes of 64 characters at most", field="scopes")
+            raise Invalid(f"at most {_MOST_WORDS} scopes of 64 characters", field="scopes")
         return Limit(
             tuple(self.verbs), tuple(self.kinds), tuple(Scope(scope) for scope in self.scopes)
         )

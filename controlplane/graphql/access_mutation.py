@@ -1,4 +1,4 @@
-"""What can be changed about people, projects, roles and rights."""
+"""Mutations of users, projects, roles and permissions."""
 
 import strawberry
 
@@ -52,7 +52,7 @@ class AccessMutation:
         """
         people, actor = info.context.verbs.people, info.context.actor
         if attributes.role is not None:
-            raise Invalid("is set by upsertUser", field="role")
+            raise Invalid("updateUser does not change roles; use upsertUser", field="role")
         return User.of(await people.update(actor, id or "", attributes.name, attributes.email))
 
     @strawberry.mutation
@@ -274,7 +274,7 @@ class AccessMutation:
         if provider_id:
             raise NotFound
         if bool(service_id) == bool(cluster_id):
-            raise Invalid("name a cluster or a service")
+            raise Invalid("clusterId or serviceId is required")
         kind = Kind.SERVICE if service_id else Kind.CLUSTER
         scope = scope_of(kind, service_id or cluster_id or "")
         await info.context.verbs.rights.set_subjects(info.context.actor, scope, wanted(rbac))

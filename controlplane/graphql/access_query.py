@@ -1,4 +1,4 @@
-"""What can be asked about people, projects, roles and rights."""
+"""Queries of users, projects, roles and permissions."""
 
 import strawberry
 

@@ -1,4 +1,4 @@
-"""What agents do beside applying, in the API: plans, deletions that wait, jobs, upgrades."""
+"""Actions of agents in the API: dry-run plans, confirmed deletions, jobs and upgrades."""
 
 from collections.abc import AsyncGenerator
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The audit trail: reading it with filters, and where its chains end."""
+"""The audit log in the API: filtered rows and hash chains."""
 
 from datetime import datetime
 
@@ -129,10 +129,10 @@ class AuditLogFilter:
     """End of the time range, excluded."""
 
     def filter(self) -> AuditFilter:
-        """As the domain has it. Invalid: a text is too long."""
+        """Returns the filter of the domain. Invalid: a text is too long."""
         for name in ("actor", "action", "target", "cluster_id"):
             if len(getattr(self, name) or "") > _LONGEST:
-                raise Invalid(f"at most {_LONGEST} characters", field=f"filter.{name}")
+                raise Invalid(f"longer than {_LONGEST} characters", field=f"filter.{name}")
         return AuditFilter(
             actor=self.actor or "",
             action=self.action or "",

@@ -1,4 +1,4 @@
-"""Clusters, as the API shows them, and what clients that speak of providers expect of them."""
+"""Clusters in the API, and the provider types that compatible clients expect."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ from controlplane.graphql.repositories import GitRepository
 from controlplane.graphql.scalars import Map
 from controlplane.usecases.rights import BindingView
 
-# By name: services speak of clusters, and this is the only way back.
+# Lazily: the module of services imports this one.
 _SERVICE: Any = LazyType("ServiceDeployment", "controlplane.graphql.types")
 
 strawberry.enum(

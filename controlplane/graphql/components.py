@@ -1,4 +1,4 @@
-"""Objects of services in the API: what owns what, how they are now, what happened to them."""
+"""Objects of services in the API: owners, live state, events and field origins."""
 
 from datetime import datetime
 

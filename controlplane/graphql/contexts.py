@@ -154,7 +154,7 @@ class ContextMutation:
 
 
 async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[ServiceContext]:
-    """Contexts with their projects."""
+    """Converts contexts, with their projects."""
     ids = [row.project_id for row in rows if row.project_id]
     projects = await context.verbs.projects.of(context.actor, ids)
     shown = {id: Project.of(row) for id, row in projects.items()}
@@ -164,7 +164,7 @@ async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[Se
 async def contexts_of(
     context: Context, services: Sequence[Service]
 ) -> dict[str, list[ServiceContext]]:
-    """The contexts that services use, by the id of the service."""
+    """Returns the contexts of services, by service ID."""
     found = await context.verbs.contexts.of(context.actor, [service.id for service in services])
     rows = {row.id: row for some in found.values() for row in some}
     made = {

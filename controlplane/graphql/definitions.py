@@ -1,4 +1,4 @@
-"""What definitions of services for many clusters have in common in the API."""
+"""Common types of global services, service sets and managed namespaces in the API."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ from controlplane.usecases.definitions import DefinitionChange
 from controlplane.usecases.targets import problem_of
 
 MOST_SHOWN = 500
-"""So many services of a plan are listed; all are counted."""
+"""Maximum number of services in each list of a plan. Counts include all."""
 
 strawberry.enum(Leave, name="LeavePolicy")
 
@@ -71,7 +71,7 @@ class ClusterSelectorAttributes:
     """IDs of clusters that never match. Limit: 1,000."""
 
     def fields(self) -> dict[str, Any]:
-        """The fields of a selector that are given."""
+        """Returns the given fields of the selector."""
         return selector_fields(
             self.tags,
             distribution=self.distro,
@@ -84,7 +84,7 @@ class ClusterSelectorAttributes:
 def selector_fields(
     tags: list[TagAttributes] | None, *, distribution: Distribution | None = None, **given: Any
 ) -> dict[str, Any]:
-    """The fields of a selector that are not null."""
+    """Returns the fields of a selector that are not null."""
     found = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in {"distribution": distribution, **given}.items()
@@ -262,7 +262,7 @@ class DefinitionState:
 
 
 async def projects_of(context: Context, ids: Sequence[str | None]) -> dict[str, Project]:
-    """The projects of some things, by id."""
+    """Returns projects by ID."""
     found = await context.verbs.projects.of(
         context.actor, [project_id for project_id in ids if project_id]
     )
@@ -276,7 +276,7 @@ def common(
     policies: tuple[Leave | None, Leave | None],
     budget: int | None,
 ) -> DefinitionChange:
-    """The change of what all definitions have; `policies`: on leaving, on deletion."""
+    """Returns the change to the common fields; `policies`: on leaving, on deletion."""
     leave, on_delete = policies
     return DefinitionChange(name, project_id or None, selector, leave, on_delete, budget)
 

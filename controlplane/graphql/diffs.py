@@ -1,4 +1,4 @@
-"""What a change would do, asked before it is made."""
+"""Previews of changes in the API."""
 
 from enum import Enum
 

@@ -1,4 +1,4 @@
-"""Gates in the API: what they ask, as it comes in and as it is shown."""
+"""Gates in the API: inputs, settings and state."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -257,9 +257,9 @@ class GateJobAttributes:
         try:
             manifest = orjson.loads(self.manifest)
         except orjson.JSONDecodeError:
-            raise Invalid("is not JSON", field="job.manifest") from None
+            raise Invalid("is not valid JSON", field="job.manifest") from None
         if not isinstance(manifest, dict):
-            raise Invalid("is no object", field="job.manifest")
+            raise Invalid("must be a JSON object", field="job.manifest")
         cluster = ClusterId(self.cluster_id) if self.cluster_id else None
         return JobRule(self.namespace, manifest, cluster, self.timeout_seconds)
 
@@ -290,7 +290,7 @@ class GateMetricAttributes:
 
     def rule(self) -> MetricRule:
         if self.service and not self.cluster_id:
-            raise Invalid("a service is of a cluster", field="metric.clusterId")
+            raise Invalid("is required with metric.service", field="metric.clusterId")
         return MetricRule(
             query=self.query,
             threshold=self.threshold,
@@ -385,10 +385,10 @@ class PipelineRuleAttributes:
         )
 
     def needed(self, name: str) -> Any:
-        """A field without which this type cannot be. Invalid: it is not given."""
+        """Returns a required field of this type. Invalid: it is absent."""
         value = getattr(self, name)
         if value is None:
-            raise Invalid(f"this type needs {_camel(name)}", field=self.name)
+            raise Invalid(f"this type requires {_camel(name)}", field=self.name)
         return value
 
 
@@ -477,7 +477,7 @@ _RENAMED = {GateKind.SOAK: "soakSeconds", StepKind.WAIT: "waitSeconds"}
 
 
 def _settings(rule: Any, patience: Patience) -> dict[str, Any]:
-    """A rule in the words of its attributes."""
+    """Returns the settings of a rule with the field names of its input."""
     return _words_of(rule) | words(patience)
 
 
@@ -497,7 +497,7 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def words(value: Any) -> Any:
-    """A value of the domain as JSON, in camel case, without what is the default."""
+    """Converts a value of the domain to JSON: camel case, without defaults."""
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, datetime | date | time):

@@ -171,7 +171,9 @@ class GlobalServiceAttributes:
 
     def change(self, service_id: str | None = None) -> GlobalChange:
         if self.provider_id:
-            raise Invalid("there are no providers here: choose by tags", field="providerId")
+            raise Invalid(
+                "providers are not supported; select clusters by tags", field="providerId"
+            )
         selector = selector_fields(
             self.tags,
             distribution=self.distro,
@@ -358,7 +360,7 @@ class GlobalMutation:
 
 
 async def global_types(context: Context, rows: Sequence[GlobalRow]) -> list[GlobalService]:
-    """Global services with their projects and the services that they hand on."""
+    """Converts global services, with their projects and template services."""
     sources = await context.verbs.globals.sources(context.actor, rows)
     shown = {str(service.id): service for service in await related(context, sources, frozenset())}
     projects = await projects_of(context, [row.project_id for row in rows])

@@ -1,4 +1,4 @@
-"""Chart repositories and OCI registries, as the API shows them."""
+"""Helm repositories and OCI registries in the API."""
 
 from datetime import datetime
 

@@ -1,6 +1,6 @@
-"""Input types, and how each becomes a change for a use case.
+"""Input types and their conversion to changes for operations.
 
-A field that is null or absent means "leave it as it is"; so does an empty id or handle.
+A field that is null or absent stays as it is; so does an empty ID or handle.
 """
 
 from dataclasses import asdict, fields
@@ -184,7 +184,7 @@ class KustomizeAttributes:
     def folder(self) -> str:
         if self.enable_helm:
             raise Invalid(
-                "charts inside kustomizations are not inflated: make the chart a service",
+                "charts inside kustomizations are not supported; create a service from the chart",
                 field="kustomize.enableHelm",
             )
         return self.path
@@ -232,7 +232,7 @@ class HelmConfigAttributes:
     def settings(self) -> dict[str, Any]:
         if self.repository is not None:
             raise Invalid(
-                "chart repositories have no names here: give helm.url or helm.repositoryId",
+                "is not supported; use helm.url or helm.repositoryId",
                 field="helm.repository",
             )
         return asdict(self)
@@ -401,10 +401,10 @@ class SecretUseAttributes:
 
 
 def wanted_secrets(uses: list[SecretUseAttributes]) -> dict[str, tuple[str, int | None]]:
-    """Which secrets, by name. Invalid: one name twice."""
+    """Returns the secret IDs and versions by name. Invalid: a name occurs twice."""
     wanted = {use.name: (str(use.secret_id), use.version) for use in uses}
     if len(wanted) < len(uses):
-        raise Invalid("each name once", field="uses")
+        raise Invalid("a name occurs twice", field="uses")
     return wanted
 
 
@@ -576,7 +576,7 @@ class AccessTokenAttributes:
         try:
             return timedelta(days=days)
         except OverflowError as error:
-            raise Invalid(f"{days} days are too many", field="expiresInDays") from error
+            raise Invalid(f"{days} days, 366 at most", field="expiresInDays") from error
 
 
 def _cluster_change(given: ClusterAttributes | ClusterUpdateAttributes) -> ClusterChange:

@@ -1,4 +1,4 @@
-"""Reports over the ledger: figures of delivery, the fleet at a moment, the walk of a commit."""
+"""Reports over the ledger in the API: DORA metrics, fleet history and commit traces."""
 
 from collections.abc import Sequence
 from datetime import datetime

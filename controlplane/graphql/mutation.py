@@ -1,4 +1,4 @@
-"""What can be changed."""
+"""Mutations of the API."""
 
 from datetime import datetime
 

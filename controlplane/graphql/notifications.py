@@ -1,4 +1,4 @@
-"""Sinks and routers of notifications, what has happened, and what became of deliveries."""
+"""Notifications in the API: sinks, routers and deliveries."""
 
 from datetime import datetime
 
@@ -274,7 +274,7 @@ class NotificationSinkAttributes:
     """Kinds of audit rows to forward. Default: none on creation."""
 
     def draft(self) -> SinkDraft:
-        """As the use case takes it."""
+        """Returns the draft for the operation."""
         given = self.configuration
         hook, commits = given.webhook, given.commit_status
         urls = [sink.url for sink in (given.slack, given.teams, given.syslog, hook) if sink]
@@ -331,9 +331,9 @@ class NotificationRouterAttributes:
     """ID of the project whose notifications match. Default: all projects and the installation."""
 
     def draft(self) -> RouterDraft:
-        """As the use case takes it. Invalid: too many events."""
+        """Returns the draft for the operation. Invalid: too many events."""
         if len(self.events) > _MOST_EVENTS:
-            raise Invalid(f"at most {_MOST_EVENTS}", field="events")
+            raise Invalid(f"{len(self.events)} events, {_MOST_EVENTS} at most", field="events")
         filters = tuple(
             RouterFilter(
                 rule.cluster_id or "",

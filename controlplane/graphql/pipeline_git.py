@@ -1,4 +1,4 @@
-"""Promotion by git in the API: what is written, and what became of it."""
+"""Promotion through Git in the API: changes to write and their state."""
 
 import orjson
 import strawberry
@@ -51,7 +51,7 @@ class GitChange:
 
 
 def settings_of(write: GitWrite | None) -> str | None:
-    """What is written, as JSON in the words of GitWriteAttributes, without defaults."""
+    """Returns the changes as JSON in the form of `GitWriteAttributes`, without defaults."""
     return orjson.dumps(words(write)).decode() if write else None
 
 

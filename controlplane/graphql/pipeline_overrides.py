@@ -1,4 +1,4 @@
-"""What people and programs do about releases beside approving them, in the API."""
+"""Overrides of releases in the API: skipped gates, external answers and denied revisions."""
 
 from datetime import datetime
 

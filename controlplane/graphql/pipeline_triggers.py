@@ -1,4 +1,4 @@
-"""Triggers of pipelines in the API: what starts releases beside commits."""
+"""Triggers of pipelines in the API, which start releases in addition to commits."""
 
 from datetime import datetime
 
@@ -82,7 +82,7 @@ class PipelineTrigger:
 async def triggers_of(
     info: Info, pipeline_id: str, spec: tuple[Trigger, ...], states: dict[str, TriggerState]
 ) -> list[PipelineTrigger]:
-    """All triggers of a pipeline, with how their looks go."""
+    """Returns the triggers of a pipeline with their last polls."""
     rows = await info.context.verbs.triggers.rows(pipeline_id) if spec else {}
     return [
         PipelineTrigger.of(trigger, states.get(trigger.id, TriggerState()), rows.get(trigger.id))
@@ -124,7 +124,7 @@ class PipelineTriggerAttributes:
     def draft(self) -> TriggerDraft:
         secret = self.webhook_secret or ""
         if secret and not 16 <= len(secret) <= 256:
-            raise Invalid("has 16 to 256 characters", field=f"{self.name}.webhookSecret")
+            raise Invalid("must have 16 to 256 characters", field=f"{self.name}.webhookSecret")
         write = self.git.write() if self.git else None
         return TriggerDraft(self.name, self._rule(), write, secret)
 

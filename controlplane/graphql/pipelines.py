@@ -1,4 +1,4 @@
-"""Pipelines in the API: stages, edges, gates, and what moves through them."""
+"""Pipelines in the API: stages, edges, gates and releases."""
 
 from datetime import datetime
 
@@ -304,7 +304,7 @@ def _rollout(stage: model.Stage, held: StageState) -> StageRollout:
 
 def _why(stage: model.Stage, held: StageState | None) -> str:
     if not stage.services:
-        return "its selector matches no service"
+        return "the selector of the stage matches no service"
     return held.reason if held else ""
 
 
@@ -329,7 +329,7 @@ def _reason(candidate: Candidate | None) -> str:
     if candidate is None:
         return ""
     if candidate.refusal is not None:
-        return f"refused by {candidate.refusal.actor}: {candidate.refusal.reason}"
+        return f"rejected by {candidate.refusal.actor}: {candidate.refusal.reason}"
     return candidate.render_error or candidate.reason
 
 
@@ -358,7 +358,7 @@ def _revisions(revisions: Revisions) -> list[ServiceRevision]:
 
 
 def _place(view: PipelineView, id: str) -> str:
-    """The name of a stage, edge or gate by its id."""
+    """Returns the name of a stage, edge or gate."""
     for stage in view.spec.stages:
         if stage.id == id:
             return stage.name
@@ -450,9 +450,9 @@ class PipelineStageAttributes:
             clusters = Selector(**self.selector.fields()) if self.selector else Selector()
             selector = model.ServiceSelector(tuple(self.service_names), clusters)
         if selector and self.services:
-            raise Invalid("either services or serviceNames", field=f"stages.{self.name}")
+            raise Invalid("give either services or serviceNames", field=f"stages.{self.name}")
         if self.selector and not selector:
-            raise Invalid("a selector chooses among serviceNames", field=f"stages.{self.name}")
+            raise Invalid("selector requires serviceNames", field=f"stages.{self.name}")
         return StageDraft(
             self.name,
             [service.service_id for service in self.services or ()],
@@ -506,7 +506,9 @@ class PipelineAttributes:
     def draft(self, name: str) -> PipelineDraft:
         edges = self.edges or []
         if max(len(edges), len(self.stages)) > _LONGEST_GRAPH:
-            raise Invalid(f"{_LONGEST_GRAPH} stages and edges at most", field="stages")
+            raise Invalid(
+                f"at most {_LONGEST_GRAPH} stages and {_LONGEST_GRAPH} edges", field="stages"
+            )
         return PipelineDraft(
             name,
             [stage.draft() for stage in self.stages],
@@ -538,5 +540,5 @@ class DigestAttributes:
 
 
 def digests_of(given: list[DigestAttributes]) -> dict[ServiceId, str]:
-    """Digests by service."""
+    """Returns digests by service."""
     return {ServiceId(entry.service_id): entry.digest for entry in given}

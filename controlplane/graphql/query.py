@@ -1,4 +1,4 @@
-"""What can be asked."""
+"""Queries of the API."""
 
 import strawberry
 
@@ -185,7 +185,7 @@ class Query(
         elif cluster and name:
             row = await services.named(info.context.actor, cluster, name)
         else:
-            raise Invalid("give an id, or a cluster and a name")
+            raise Invalid("give id, or cluster and name")
         return await service_type(info, row)
 
     @strawberry.field

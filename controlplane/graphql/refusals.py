@@ -1,4 +1,4 @@
-"""Mutations that were refused are in the audit trail too: one row for each."""
+"""Audit rows for denied mutations: one row each."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,12 +9,12 @@ from strawberry.types import ExecutionContext
 
 from fleet.errors import Code
 
-# What is not there and what one may not see read alike; so both are noted.
+# NOT_FOUND can hide a denied read, so both are recorded.
 _REFUSED = frozenset({Code.FORBIDDEN.value, Code.NOT_FOUND.value})
 
 
 class RefusalTrail(SchemaExtension):
-    """Notes refusals when an operation has ended; stands outside of what gives errors codes."""
+    """Records denials when an operation ends. It must wrap the extension that sets error codes."""
 
     def on_operation(self) -> Iterator[None]:
         yield
@@ -40,7 +40,7 @@ def _is_mutation(execution: ExecutionContext) -> bool:
 
 
 def _asked(error: GraphQLError, variables: Mapping[str, Any]) -> tuple[str, str]:
-    """The mutation and the id that it was given, if any."""
+    """Returns the mutation and its ID argument, if any."""
     field = next((node for node in error.nodes or () if isinstance(node, FieldNode)), None)
     if field is None:
         return str((error.path or [""])[0])[:128], ""

@@ -1,4 +1,4 @@
-"""Relay connections (GraphQL Cursor Connections Specification): paging by id, both ways."""
+"""Relay connections (GraphQL Cursor Connections Specification): paging by ID in both directions."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -23,14 +23,14 @@ _MOST_TAGS = 10
 
 
 class Named(Protocol):
-    """A tag as clients give it."""
+    """A tag of a client."""
 
     name: str
     value: str
 
 
 class Node(Protocol):
-    """What has an id."""
+    """An object with an ID."""
 
     id: strawberry.ID
 
@@ -109,19 +109,17 @@ def query(
     order: str = "id",
     **equals: object,
 ) -> PageQuery:
-    """A page query from arguments; None means no filter. Invalid: a page or text too long.
+    """Returns a page query from arguments; None means no filter. Invalid: a value is out of range.
 
-    With `info`, rows are counted if the query selects how many there are. `order` is a column.
+    With `info`, rows are counted if the query selects their number. `order` is a column.
     """
     if last is not None and (first is not None or after):
-        raise Invalid(
-            "first and after go forward, last and before back: give one pair", field="last"
-        )
+        raise Invalid("use either first and after, or last and before", field="last")
     if before and last is None:
-        raise Invalid("needs last", field="before")
+        raise Invalid("requires last", field="before")
     field, count = ("last", last) if last is not None else ("first", 50 if first is None else first)
     if not 1 <= count <= MOST_ROWS_A_PAGE:
-        raise Invalid(f"a page has 1 to {MOST_ROWS_A_PAGE} rows", field=field)
+        raise Invalid(f"must be 1 to {MOST_ROWS_A_PAGE}", field=field)
     if text:
         check_text(text, "q", _LONGEST_SEARCH)
     cursor = before if last is not None else after
@@ -164,9 +162,9 @@ def _checked_tags(tags: Sequence[Named]) -> tuple[tuple[str, str], ...]:
 
 
 def _check_cursor(after: str) -> None:
-    """Cursors are ids, or the numbers of rows."""
+    """Raises Invalid for text that is neither an ID nor a row number."""
     if len(after) > _LONGEST_CURSOR or (after.isdecimal() and int(after) > _LAST_ROW):
-        raise Invalid("is not a cursor of this list", field="after")
+        raise Invalid("is not a cursor of this list; use endCursor or startCursor", field="after")
 
 
 def connection(
@@ -177,9 +175,9 @@ def connection(
     count: int | None = None,
     most: int = MOST_COUNTED,
 ) -> Connection[T]:
-    """A connection of nodes already in order; `more` tells of the direction that was asked for.
+    """Returns a connection of sorted nodes. `more`: rows follow in the requested direction.
 
-    A `count` above `most` says no more than that there are so many.
+    A `count` above `most` is a lower bound.
     """
     edges = [Edge(cursor=cursor(node), node=node) for node in nodes]
     before, after = asked.after is not None, more
@@ -198,7 +196,7 @@ def connection(
 
 
 def listed(page: Page[Row], asked: PageQuery, make: Callable[[Row], N]) -> Connection[N]:
-    """A connection of a page of rows, each made a node with an id, which is its cursor."""
+    """Returns a connection of rows, each converted to a node whose ID is its cursor."""
     nodes = [make(row) for row in page.items]
     return connection(nodes, page.more, asked, lambda node: node.id, page.count)
 
@@ -209,7 +207,7 @@ async def filled(
     asked: PageQuery,
     make: Callable[[C, Sequence[Row]], Awaitable[Sequence[N]]],
 ) -> Connection[N]:
-    """The same of rows that become nodes together, with what else these show."""
+    """Returns a connection of rows that `make` converts together, with their related resources."""
     return connection(await make(context, page.items), page.more, asked, lambda node: node.id)
 
 

@@ -1,4 +1,4 @@
-"""Git repositories, as the API shows them."""
+"""Git repositories in the API."""
 
 from datetime import datetime
 from enum import Enum

@@ -18,13 +18,13 @@ Map = NewType("Map", object)
 
 def _parse_json(value: Any) -> Any:
     if not isinstance(value, str):
-        raise Invalid("Json is a string that holds JSON")
+        raise Invalid("a Json value must be a string with JSON")
     if len(value) > _MOST_BYTES:
         raise Invalid(f"{len(value):,} characters of JSON, {_MOST_BYTES:,} at most")
     try:
         parsed = orjson.loads(value) if value else None
     except orjson.JSONDecodeError as error:
-        raise Invalid(f"this is not JSON: {error}") from error
+        raise Invalid(f"invalid JSON: {error}") from error
     check_values(parsed, "Json")
     return parsed
 
@@ -33,7 +33,7 @@ def _parse_time(value: Any) -> datetime:
     try:
         given = datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise Invalid("DateTime is a string like 2026-01-31T12:00:00Z") from error
+        raise Invalid("a DateTime value must be like 2026-01-31T12:00:00Z") from error
     return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 

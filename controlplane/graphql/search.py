@@ -1,4 +1,4 @@
-"""Search over objects and names, and the map of the fleet with its changes."""
+"""Search for objects and names, and the fleet map with its changes."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -153,7 +153,7 @@ class FleetFilter:
     """Text to search for in service names and namespaces. Limit: 200 characters."""
 
     def query(self) -> PageQuery:
-        """The filter as the store takes it."""
+        """Returns the filter for the store."""
         return relay.query(
             None,
             None,
@@ -169,12 +169,12 @@ class FleetFilter:
 
 @dataclass(slots=True)
 class _Shown:
-    """What a subscriber was shown of the map."""
+    """Rows of the map that a subscriber has received."""
 
     rows: dict[str, MapRow] = field(default_factory=dict)
 
     def news(self, rows: list[MapRow], clusters: set[str] | None = None) -> FleetDelta | None:
-        """What has changed, of all or of these clusters; None: nothing."""
+        """Returns the changes in all clusters or in `clusters`, or None without changes."""
         now = {row.id: row for row in rows}
         changed = [row for row in rows if self.rows.get(row.id) != row]
         gone = [id for id in (self.rows if clusters is None else clusters & self.rows.keys())
@@ -189,7 +189,7 @@ class _Shown:
 
 
 class _Gathered:
-    """The keys of services and clusters that changed since they were last taken."""
+    """Collects the keys of changed services and clusters."""
 
     def __init__(self, wakes: AsyncIterator[Wake]) -> None:
         self._wakes = wakes
@@ -197,17 +197,17 @@ class _Gathered:
         self._keys: dict[str, set[str]] = {SERVICE: set(), CLUSTER: set(), MISSED: set()}
 
     async def pump(self) -> None:
-        """Gather for as long as anybody publishes."""
+        """Collects until the bus closes."""
         async for topic, key in self._wakes:
             self._keys[topic].add(key)
             self._changed.set()
 
     async def wait(self) -> None:
-        """Return once something has changed."""
+        """Waits for a change."""
         await self._changed.wait()
 
     def take(self) -> tuple[set[str], set[str]] | None:
-        """Services and clusters, each once; None if some may have been missed."""
+        """Returns the changed services and clusters, or None if changes may be missing."""
         self._changed.clear()
         taken = self._keys
         self._keys = {topic: set() for topic in taken}
@@ -226,7 +226,7 @@ async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDel
         told = clock.monotonic()
         while True:
             await gathered.wait()
-            # A lone change is told of at once; of many, what comes within a second together.
+            # A single change is sent at once; further changes within a second are sent together.
             await clock.sleep(max(_GATHERED_SECONDS, told + _QUIET_SECONDS - clock.monotonic()))
             told = clock.monotonic()
             taken = gathered.take()

@@ -1,4 +1,4 @@
-"""Secrets in the API: what is known of them, and never a value."""
+"""Secrets in the API, without their values."""
 
 import base64
 import binascii
@@ -357,7 +357,7 @@ def _value(text: str | None, encoded: str | None) -> bytes | None:
     try:
         return None if encoded is None else base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
-        raise Invalid("is not base64", field="valueBase64") from None
+        raise Invalid("is not valid base64", field="valueBase64") from None
 
 
 @strawberry.type

@@ -1,4 +1,4 @@
-"""What can be watched. Each event asks for the caller's right anew."""
+"""Subscriptions of the API. Each event checks the permissions of the caller again."""
 
 from collections.abc import AsyncGenerator
 from datetime import datetime

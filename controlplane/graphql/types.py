@@ -1,6 +1,6 @@
-"""Output types. Names and nullability follow what existing clients select.
+"""Output types. Compatible clients determine names and nullability.
 
-Each type is made from a value of the domain by `of`; nothing here asks the store.
+`of` converts a value of the domain; nothing here reads the store.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Users and their tokens, as the API shows them."""
+"""Users and their tokens in the API."""
 
 from datetime import datetime
 

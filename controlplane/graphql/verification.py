@@ -1,4 +1,4 @@
-"""How services prove themselves, and what they are held back from, in the API."""
+"""Verification of bundles and quarantined revisions in the API."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Replays of pipelines with other gates, in the API."""
+"""Replays of pipelines with other gates in the API."""
 
 from datetime import datetime
 
