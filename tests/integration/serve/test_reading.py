@@ -91,7 +91,7 @@ async def test_pages_go_both_ways_and_are_counted(hub: Running) -> None:
     middle = (await hub.ask(LIST, last=2, before=before))["clusters"]
     assert [one["node"]["handle"] for one in middle["edges"]] == ["c1", "c2"]
     assert middle["pageInfo"]["hasNextPage"] and middle["pageInfo"]["hasPreviousPage"]
-    assert "give one pair" in (await hub.refusal(LIST, last=2, first=2))["message"]
+    assert "either first and after" in (await hub.refusal(LIST, last=2, first=2))["message"]
 
 
 async def test_reports_of_an_empty_ledger(hub: Running) -> None:
