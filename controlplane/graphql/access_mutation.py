@@ -48,7 +48,7 @@ class AccessMutation:
 
         Args:
             attributes: Fields to change.
-            id: ID of the user. Default: the user with the given e-mail address.
+            id: ID of the user. Required; nullable for compatible clients.
         """
         people, actor = info.context.verbs.people, info.context.actor
         if attributes.role is not None:
@@ -97,7 +97,8 @@ class AccessMutation:
     async def create_trust_rule(
         self, info: Info, user_id: strawberry.ID, attributes: TrustRuleAttributes
     ) -> TrustRule:
-        """Lets tokens of an external issuer be exchanged for tokens of a service account.
+        """Lets tokens of an external issuer be exchanged for tokens of a service account. Limit:
+        100 rules per issuer.
 
         Args:
             user_id: ID of the service account.
@@ -153,7 +154,7 @@ class AccessMutation:
 
     @strawberry.mutation
     async def sign_out_everywhere(self, info: Info) -> int:
-        """Ends all sessions of the caller. Returns their number."""
+        """Ends all sessions of the caller, in browsers and programs. Returns their number."""
         return await info.context.verbs.identity.sign_out_everywhere(info.context.actor)
 
     @strawberry.mutation
@@ -274,7 +275,7 @@ class AccessMutation:
         if provider_id:
             raise NotFound
         if bool(service_id) == bool(cluster_id):
-            raise Invalid("clusterId or serviceId is required")
+            raise Invalid("give either clusterId or serviceId")
         kind = Kind.SERVICE if service_id else Kind.CLUSTER
         scope = scope_of(kind, service_id or cluster_id or "")
         await info.context.verbs.rights.set_subjects(info.context.actor, scope, wanted(rbac))
@@ -305,7 +306,7 @@ class AccessMutation:
 
     @strawberry.mutation
     async def delete_role(self, info: Info, id: strawberry.ID) -> Role | None:
-        """Deletes a role and its bindings.
+        """Deletes a role. Fails with CONFLICT while the role is bound.
 
         Args:
             id: ID of the role.

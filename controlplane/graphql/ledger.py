@@ -102,7 +102,7 @@ class DeploymentRecord:
     revision_id: strawberry.ID | None
     """ID of the revision."""
     actor: str
-    """E-mail address of the user, or name of the component, that caused the deployment."""
+    """Author of the commit, or e-mail address of the user, that caused the deployment."""
     committed_at: datetime | None
     """Time of the commit."""
     fetched_at: datetime | None

@@ -327,13 +327,13 @@ class Mutation(
         digests: list[DigestAttributes] | None = None,
         comment: str | None = None,
     ) -> Pipeline | None:
-        """Approves a release at a gate.
+        """Approves a release at a gate. The approval is bound to the digests.
 
         Args:
             id: ID of the gate.
-            digests: Digests that the caller reviewed. The approval fails if the release has others.
-                Default: not checked.
-            comment: Comment of the approver.
+            digests: Digest of each service that the caller reviewed. Required. Fails with CONFLICT
+                if the gate has others by now.
+            comment: Comment of the approver. Limit: 1,000 characters.
         """
         pipelines = info.context.verbs.pipelines
         view = await pipelines.approve(

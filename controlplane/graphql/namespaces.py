@@ -144,7 +144,11 @@ class NamespaceQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[ManagedNamespace]:
-        """Managed namespaces."""
+        """Managed namespaces.
+
+        Args:
+            q: Text to search for in names and namespaces. Limit: 200 characters.
+        """
         asked = relay.query(first, after, q)
         page = await info.context.verbs.namespaces.page(info.context.actor, asked)
         return await relay.filled(info.context, page, asked, _types)

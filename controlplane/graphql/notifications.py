@@ -371,7 +371,11 @@ class NotificationQuery:
     async def notification_sinks(
         self, info: Info, first: int | None = None, after: str | None = None, q: str | None = None
     ) -> relay.Connection[NotificationSink]:
-        """Notification sinks."""
+        """Notification sinks.
+
+        Args:
+            q: Text to search for in names and hosts. Limit: 200 characters.
+        """
         asked = relay.query(first, after, q)
         page = await info.context.verbs.notifying.sinks(info.context.actor, asked)
         return relay.listed(page, asked, NotificationSink.of)

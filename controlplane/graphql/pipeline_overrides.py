@@ -100,7 +100,8 @@ class PipelineOverrideMutation:
     async def abort_rollout(
         self, info: Info, id: strawberry.ID, stage: str, reason: str = ""
     ) -> Pipeline | None:
-        """Aborts the rollout of a stage. Updated services keep the release.
+        """Aborts the rollout of a stage. The stage counts as failed; updated services keep the
+        release.
 
         Args:
             id: ID of the pipeline.

@@ -146,8 +146,8 @@ class PipelineStage:
     verification: ServiceVerification | None
     """Verification of new bundles."""
     hold: str | None
-    """Reason of a rollback to the last good release, until somebody acknowledges it. Null without
-    one."""
+    """Reason of a rollback to the last good release, until somebody acknowledges it. Null without a
+    rollback."""
     git: str | None
     """Changes to write as JSON with the field names of `GitWriteAttributes`. Null if nothing is
     written."""

@@ -86,7 +86,7 @@ class GitRepository:
     inserted_at: datetime
     updated_at: datetime
     pulled_at: datetime | None
-    """Time of the last fetch with new commits."""
+    """Time of the last fetch. Null before the first one."""
     polled_at: datetime | None
     """Time of the last poll."""
     via_cluster_id: strawberry.ID | None

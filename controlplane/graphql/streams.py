@@ -25,7 +25,7 @@ class OpenStream:
     what: str
     """Kubernetes verb and resource."""
     kind: str
-    """Kind of request, such as `watch` or `exec`."""
+    """Kind of request: `upgrade` (such as exec), `watch` or `plain`."""
     source: str
     """IP address of the client."""
     user_agent: str
@@ -60,7 +60,7 @@ class OpenStream:
 
 @strawberry.type
 class OpenStreams:
-    """Open requests to clusters, longest open first."""
+    """Open requests to clusters, longest open first. Limit: 1,000."""
 
     nodes: list[OpenStream]
     """Open requests."""

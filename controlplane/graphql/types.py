@@ -278,7 +278,7 @@ class ServiceComponent:
     generation: float | None
     """`metadata.generation` of the object. Null if it has none."""
     hash: str | None
-    """Hash of the object's state. Null if it is not known."""
+    """Digest of the object as the agent applied it: `sha256:…`. Null for other objects."""
     finalizers: list[str]
     """Finalizers."""
     updated_at: datetime
@@ -557,7 +557,7 @@ class LedgerEvent:
     revision_id: strawberry.ID | None
     """ID of the revision. Null if none is concerned."""
     actor: str
-    """E-mail address of the user, or name of the component, that caused the event."""
+    """Author of the commit, or e-mail address of the user, that caused the event."""
     message: str
     """Message for people."""
     detail: Map
