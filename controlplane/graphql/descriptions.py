@@ -68,36 +68,36 @@ class Documented:
 
 def describe(schema: GraphQLSchema) -> None:
     """Sets the description of each type, field, argument and enum value that has a docstring."""
-    sources = Sources()
+    reader = DocstringReader()
     for kind in schema.type_map.values():
         definition = kind.extensions.get(_DEFINITION)
         if kind.name in SCALARS:
             kind.description = SCALARS[kind.name]
         elif isinstance(kind, GraphQLEnumType) and definition is not None:
-            _describe_enum(kind, sources, definition.wrapped_cls)
+            _describe_enum(kind, reader, definition.wrapped_cls)
         elif isinstance(kind, GraphQLObjectType | GraphQLInterfaceType | GraphQLInputObjectType):
             if definition is not None:
-                _describe_fields(kind, sources, definition.origin)
+                _describe_fields(kind, reader, definition.origin)
 
 
-def _describe_enum(kind: GraphQLEnumType, sources: "Sources", origin: type) -> None:
-    kind.description = kind.description or sources.of_class(origin) or None
+def _describe_enum(kind: GraphQLEnumType, reader: "DocstringReader", origin: type) -> None:
+    kind.description = kind.description or reader.of_class(origin) or None
     for name, value in kind.values.items():
-        value.description = value.description or sources.of_member(origin, name) or None
+        value.description = value.description or reader.of_member(origin, name) or None
 
 
 def _describe_fields(
     kind: GraphQLObjectType | GraphQLInterfaceType | GraphQLInputObjectType,
-    sources: "Sources",
+    reader: "DocstringReader",
     origin: type,
 ) -> None:
-    kind.description = kind.description or sources.of_class(origin) or None
+    kind.description = kind.description or reader.of_class(origin) or None
     for published in kind.fields.values():
         definition = published.extensions.get(_DEFINITION)
         if definition is None:
             continue
         name = definition.python_name
-        docstring, arguments = split(sources.of_member(origin, name))
+        docstring, arguments = split(reader.of_member(origin, name))
         published.description = published.description or docstring or FIELDS.get(name)
         if isinstance(published, GraphQLField):
             _describe_arguments(published, arguments)
@@ -125,7 +125,7 @@ def _unwrapped(text: str) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-class Sources:
+class DocstringReader:
     """Reads the docstrings of classes, each module once."""
 
     def __init__(self) -> None:
