@@ -12,7 +12,7 @@ strawberry.enum(GitHealth, name="GitHealth")
 strawberry.enum(SignIn, name="RepositorySignIn")
 
 
-@strawberry.enum
+@strawberry.enum(name="AuthMethod")
 class AuthMethod(Enum):
     """Authentication method in the terms of compatible clients. See `RepositorySignIn` for all
     methods."""
@@ -38,14 +38,6 @@ class GitRef:
     """Branch, tag or commit."""
     folder: str
     """Folder in the repository. Empty for its root."""
-
-
-@strawberry.type
-class Commit:
-    sha: str
-    author: str
-    subject: str
-    committed_at: datetime
 
 
 @strawberry.type
