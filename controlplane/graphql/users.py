@@ -10,7 +10,7 @@ from controlplane.domain.people import User as UserRow
 from controlplane.domain.people import UserKind
 
 strawberry.enum(BuiltInRole, name="BuiltInRole")
-strawberry.enum(UserKind, name="UserKind", description="Kind of a user.")
+strawberry.enum(UserKind, name="UserKind")
 
 
 @strawberry.type
