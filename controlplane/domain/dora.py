@@ -111,7 +111,7 @@ class ChangeKind(StrEnum):
     REMOVED = "REMOVED"
     """The service had a desired state before and has none now."""
     CHANGED = "CHANGED"
-    """The commit or the state of the service differs."""
+    """The desired state or the status of the service differs."""
 
 
 @dataclass(frozen=True, slots=True)

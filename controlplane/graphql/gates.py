@@ -80,7 +80,7 @@ class GateMeasurement:
     step: str
     """Name of the gate or of its step."""
     release: int
-    """Number of the release."""
+    """Number of the release. 0 for a release that no longer exists."""
     passed: bool
     """True if the values met the threshold."""
     values: list[float]

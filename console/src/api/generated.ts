@@ -289,7 +289,7 @@ export type FleetChangeKind =
   | 'ADDED'
   /** The service had a desired state before and has none now. */
   | 'REMOVED'
-  /** The commit or the state of the service differs. */
+  /** The desired state or the status of the service differs. */
   | 'CHANGED';
 
 /** Filter for services in the fleet map. A service must match every given field. */
@@ -1363,7 +1363,7 @@ export type TriggerType =
   /** New tags of the Git repository. */
   | 'TAG';
 
-/** Kind of a user. */
+/** Kind of a user: a person or a program. */
 export type UserKind =
   /** A person. */
   | 'PERSON'

@@ -94,6 +94,16 @@ async def test_pages_go_both_ways_and_are_counted(hub: Running) -> None:
     assert "either first and after" in (await hub.refusal(LIST, last=2, first=2))["message"]
 
 
+async def test_introspection_returns_descriptions(hub: Running) -> None:
+    found = (await hub.ask('{ __type(name: "Tag") { description fields { description } } }'))[
+        "__type"
+    ]
+    assert found == {
+        "description": "A name and a value.",
+        "fields": [{"description": "Name of the tag."}, {"description": "Value of the tag."}],
+    }
+
+
 async def test_reports_of_an_empty_ledger(hub: Running) -> None:
     await filled(hub)
     window = {"then": "2026-01-01T00:00:00Z", "now": "2026-02-01T00:00:00Z"}
