@@ -486,8 +486,8 @@ def _words_of(rule: Any) -> dict[str, Any]:
         return {"steps": [_step(step) for step in rule.steps]}
     if rule.kind in _RENAMED:
         return {_RENAMED[rule.kind]: rule.seconds}
-    told = words(rule)
-    return {_NESTED[rule.kind]: told} if rule.kind in _NESTED else told
+    settings = words(rule)
+    return {_NESTED[rule.kind]: settings} if rule.kind in _NESTED else settings
 
 
 def _step(step: Step) -> dict[str, Any]:
@@ -506,12 +506,12 @@ def words(value: Any) -> Any:
         return [words(item) for item in value]
     if not is_dataclass(value):
         return dict(value) if isinstance(value, Mapping) else value
-    told = {}
+    settings = {}
     for member in fields(value):
         current = getattr(value, member.name)
         if member.name not in _HIDDEN and current != _default(member):
-            told[_camel(member.name)] = words(current)
-    return told
+            settings[_camel(member.name)] = words(current)
+    return settings
 
 
 def _default(member: Any) -> Any:

@@ -312,8 +312,8 @@ def _edge(
     view: PipelineView, edge: model.Edge, stages: dict[model.StageId, PipelineStage]
 ) -> PipelineStageEdge:
     candidate = view.state.candidates.get(edge.id)
-    behind = view.state.stages.get(edge.target)
-    rendered = behind.rendered.get(candidate.release, {}) if candidate and behind else {}
+    target = view.state.stages.get(edge.target)
+    rendered = target.rendered.get(candidate.release, {}) if candidate and target else {}
     return PipelineStageEdge(
         id=strawberry.ID(edge.id),
         from_=stages[edge.source],

@@ -223,12 +223,12 @@ async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDel
         await context.recheck()
         first = shown.news(await search.fleet_map(context.actor, query))
         yield first or FleetDelta(rows=[], gone=[])
-        told = clock.monotonic()
+        sent_at = clock.monotonic()
         while True:
             await gathered.wait()
             # A single change is sent at once; further changes within a second are sent together.
-            await clock.sleep(max(_GATHERED_SECONDS, told + _QUIET_SECONDS - clock.monotonic()))
-            told = clock.monotonic()
+            await clock.sleep(max(_GATHERED_SECONDS, sent_at + _QUIET_SECONDS - clock.monotonic()))
+            sent_at = clock.monotonic()
             taken = gathered.take()
             await context.recheck()
             among = await search.concerned(context.actor, *taken) if taken else None

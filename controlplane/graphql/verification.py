@@ -35,7 +35,7 @@ class ServiceVerification:
     soak_seconds: int
     """Seconds for which the service must stay healthy."""
     max_restarts: int
-    """Maximum number of container restarts meanwhile."""
+    """Maximum number of container restarts during that time."""
     metric: ServiceMetricCheck | None
     """Metric query. Null without one."""
 
@@ -114,7 +114,7 @@ class VerificationAttributes:
     """Seconds for which the service must stay healthy. 0 disables the verification. Limit:
     2,592,000 (30 days)."""
     max_restarts: int = 3
-    """Maximum number of container restarts meanwhile. Default: 3."""
+    """Maximum number of container restarts during that time. Default: 3."""
     metric: MetricCheckAttributes | None = None
     """Metric query. Default: none."""
 

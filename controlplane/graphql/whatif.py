@@ -49,9 +49,9 @@ class PipelineWhatIf:
     """Releases that would still wait."""
 
     @classmethod
-    def of(cls, told: WhatIf) -> "PipelineWhatIf":
+    def of(cls, replay: WhatIf) -> "PipelineWhatIf":
         return cls(
-            begins_at=told.begins_at,
+            begins_at=replay.begins_at,
             steps=[
                 WhatIfStep(
                     stage=step.stage,
@@ -60,7 +60,7 @@ class PipelineWhatIf:
                     was=step.was,
                     would=step.would,
                 )
-                for step in told.steps
+                for step in replay.steps
             ],
             waiting=[
                 WhatIfWaiting(
@@ -68,7 +68,7 @@ class PipelineWhatIf:
                     release_id=strawberry.ID(release.release),
                     reason=release.reason,
                 )
-                for release in told.waiting
+                for release in replay.waiting
             ],
         )
 

@@ -1408,7 +1408,7 @@ export type Verb =
 export type VerificationAttributes = {
   /** Seconds for which the service must stay healthy. 0 disables the verification. Limit: 2,592,000 (30 days). */
   soakSeconds: number;
-  /** Maximum number of container restarts meanwhile. Default: 3. */
+  /** Maximum number of container restarts during that time. Default: 3. */
   maxRestarts?: number;
   /** Metric query. Default: none. */
   metric?: MetricCheckAttributes | null | undefined;
