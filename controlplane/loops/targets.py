@@ -56,8 +56,8 @@ class TargetLoop:
                 self._changed.add(key)
                 self._any_changed.set()
             elif topic == SERVICE:
-                for one in self._sources.get(key, ()):
-                    self._work.ask(one)
+                for definition_key in self._sources.get(key, ()):
+                    self._work.ask(definition_key)
             elif key:
                 await patiently("sources", self._note_sources, self._clock)
                 self._work.ask(key)
@@ -93,7 +93,7 @@ class TargetLoop:
     async def _clusters(self, ids: set[str]) -> None:
         """Look at all definitions if one of the clusters is another one now for selectors."""
         async with self._store.read() as tx:
-            found = {one.id: one for one in await tx.clusters.select(id=ids)}
+            found = {cluster.id: cluster for cluster in await tx.clusters.select(id=ids)}
         marks: dict[str, object] = {id: _mark(found.get(ClusterId(id))) for id in ids}
         if any(self._marks.get(id, _UNKNOWN) != mark for id, mark in marks.items()):
             self._marks |= marks

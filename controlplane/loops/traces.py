@@ -62,10 +62,12 @@ class TraceLoop:
         async with self._store.read() as tx:
             last, ended = await tx.deployments.ended(self._told, self._settled, _AT_ONCE)
         mine = [
-            one for one in ended if self._delivers(one.repository_id or one.deployment.service_id)
+            deployment
+            for deployment in ended
+            if self._delivers(deployment.repository_id or deployment.deployment.service_id)
         ]
         if mine:
-            await self._export([span for one in mine for span in spans_of(one)])
+            await self._export([span for deployment in mine for span in spans_of(deployment)])
         more, self._told = last > self._told, last
         return more
 

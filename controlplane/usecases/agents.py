@@ -87,12 +87,12 @@ class Agents:
         stand for something else by now.
         """
         async with self._deps.store.write() as tx:
-            for one in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY):
-                ahead = held.get(one.id, 0)
-                older = 0 < one.sequence < ahead + rewound
-                if older and 0 < ahead <= _HIGHEST_HELD and not one.mirrored:
-                    log.warning("the agent is ahead of the store", service=one.id, held=ahead)
-                    await tx.services.change(one.id, sequence=ahead + 1)
+            for service in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY):
+                ahead = held.get(service.id, 0)
+                older = 0 < service.sequence < ahead + rewound
+                if older and 0 < ahead <= _HIGHEST_HELD and not service.mirrored:
+                    log.warning("the agent is ahead of the store", service=service.id, held=ahead)
+                    await tx.services.change(service.id, sequence=ahead + 1)
 
     async def job(
         self, cluster_id: ClusterId, id: str

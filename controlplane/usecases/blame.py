@@ -51,21 +51,21 @@ class Blame:
         """
         seen = await self._components.look_at_managers(actor, id)
         fields = managed(seen.noted, seen.live.object, under)
-        ours = any(one.is_ours for one in fields)
+        ours = any(field.is_ours for field in fields)
         history = await self._history(seen.live.component) if ours else []
         requests = await self._requests(actor, seen, fields)
         return [
-            _from_history(one, history)
-            if one.is_ours
-            else FieldBlame(one, request=requests.get((one.subresource, one.at)))
-            for one in fields
+            _from_history(field, history)
+            if field.is_ours
+            else FieldBlame(field, request=requests.get((field.subresource, field.at)))
+            for field in fields
         ]
 
     async def _requests(
         self, actor: Actor, seen: NotedObject, fields: Sequence[Managed]
     ) -> dict[tuple[str, datetime | None], AuditEntry]:
         """The requests through the door nearest to when fields were noted."""
-        times = {(one.subresource, one.at) for one in fields if not one.is_ours}
+        times = {(field.subresource, field.at) for field in fields if not field.is_ours}
         found: dict[tuple[str, datetime | None], AuditEntry] = {}
         async with self._deps.store.read() as tx:
             for subresource, at in times:
@@ -94,16 +94,16 @@ class Blame:
 
     async def _object_in(self, digest: str, wanted: Component) -> Any:
         bundle = open_bundle(digest, await self._deps.manifests.bundle(digest))
-        for one in bundle.objects():
-            metadata = one.get("metadata") or {}
-            group = str(one.get("apiVersion", "")).rpartition("/")[0]
-            is_same = (group, one.get("kind"), metadata.get("name")) == (
+        for manifest in bundle.objects():
+            metadata = manifest.get("metadata") or {}
+            group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
+            is_same = (group, manifest.get("kind"), metadata.get("name")) == (
                 wanted.group,
                 wanted.kind,
                 wanted.name,
             )
             if is_same and metadata.get("namespace", wanted.namespace) == wanted.namespace:
-                return one
+                return manifest
         raise NotFound
 
 
@@ -111,7 +111,7 @@ def _from_history(field: Managed, history: Sequence[tuple[Revision, Any]]) -> Fi
     """The revision that brought a field's value: those before it have another one."""
     if not history:
         return FieldBlame(field)
-    values = [reached(one, field.steps) for _, one in history]
+    values = [reached(manifest, field.steps) for _, manifest in history]
     same = 1
     while same < len(values) and values[same] == values[0]:
         same += 1
@@ -122,9 +122,9 @@ async def _request(
     tx: Transaction, actor: Actor, seen: NotedObject, subresource: str, at: datetime
 ) -> AuditEntry | None:
     """Who wrote an object, or one of its subresources, about then."""
-    one = seen.live.component
+    component = seen.live.component
     what = "/".join(part for part in (seen.resource, subresource) if part)
-    where = "/".join(part for part in (one.namespace, one.name) if part)
+    where = "/".join(part for part in (component.namespace, component.name) if part)
     rows: list[AuditEntry] = []
     for verb in _WRITES:
         wanted = AuditFilter(

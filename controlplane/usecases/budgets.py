@@ -32,14 +32,14 @@ async def of_budgets(
     free, full = [], ""
     for id in _in_turn(spec, state):
         cluster = clusters.get(services[id].cluster_id) if id in services else None
-        mine = [one for one in groups if cluster is not None and one.holds(cluster)]
-        closed = next((one for one in mine if _is_full(one, busy[one.id], cluster)), None)
+        mine = [group for group in groups if cluster is not None and group.holds(cluster)]
+        closed = next((group for group in mine if _is_full(group, busy[group.id], cluster)), None)
         if closed is not None:
             full = full or _told(closed)
             continue
         free.append(id)
-        for one in mine:
-            busy[one.id].add(cluster.id if cluster else "")
+        for group in mine:
+            busy[group.id].add(cluster.id if cluster else "")
     return [ev.Budgeted(Room(tuple(free), full))]
 
 
@@ -79,9 +79,9 @@ async def _limited(
     behind = {id for stage in spec.stages if stage is not spec.first for id in stage.services}
     places = {services[id].cluster_id for id in behind if id in services}
     found = await tx.clusters.select(id=places)
-    ids = [one.id for one in groups if any(one.holds(cluster) for cluster in found)]
+    ids = [group.id for group in groups if any(group.holds(cluster) for cluster in found)]
     locked = await tx.cluster_groups.lock(ids) if ids else ()
-    return locked, {one.id: one for one in found}
+    return locked, {cluster.id: cluster for cluster in found}
 
 
 async def _changing(
@@ -90,15 +90,15 @@ async def _changing(
     """For each group the ids of its clusters that are changing now; `own` are some of them."""
     rows = await tx.pipeline_services.select(changing=True)
     services = await tx.services.select(id={row.service_id for row in rows}) if rows else []
-    clusters = await tx.clusters.select(id={*own, *(one.cluster_id for one in services)})
-    return {one.id: {c.id for c in clusters if one.holds(c)} for one in groups}
+    clusters = await tx.clusters.select(id={*own, *(service.cluster_id for service in services)})
+    return {group.id: {c.id for c in clusters if group.holds(c)} for group in groups}
 
 
 def _in_turn(spec: model.Pipeline, state: State) -> Iterator[ServiceId]:
     """The services that may be given a release next: first where one is on its way."""
     later = [stage for stage in spec.order if stage is not spec.first]
     held = {stage.id: state.stages.get(stage.id, StageState()) for stage in later}
-    for stage in sorted(later, key=lambda one: not held[one.id].promoting):
+    for stage in sorted(later, key=lambda stage: not held[stage.id].promoting):
         begun = held[stage.id].progress if held[stage.id].promoting else {}
         for wave in stage.waves or (stage.services,):
             yield from (id for id in wave if id not in begun and id not in state.frozen)

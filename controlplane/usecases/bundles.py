@@ -45,8 +45,12 @@ class Bundles:
         async with self._deps.store.read() as tx:
             there = await tx.clusters.column("id", set(clusters))
             found = await tx.services.select(cluster_id=set(clusters), digest=set(digests))
-        users = {(one.cluster_id, one.digest): one for one in found if one.cluster_id in there}
-        return [users.get(one) for one in asked]
+        users = {
+            (service.cluster_id, service.digest): service
+            for service in found
+            if service.cluster_id in there
+        }
+        return [users.get(key) for key in asked]
 
     async def _render(self, user: Service, sha: str) -> None:
         async with self._deps.store.read() as tx:
@@ -71,7 +75,7 @@ class Bundles:
         """Write down the first of a minute, and those behind it with their count."""
         asked = refused_bundle(cluster, digest, self._deps.clock.now())
         rows = [*self._strangers.due(), self._strangers.take(asked, cluster.id)]
-        entries = [one for one in rows if one is not None]
+        entries = [entry for entry in rows if entry is not None]
         if entries:
             async with self._deps.store.write() as tx:
                 await tx.audit.append(entries)
@@ -81,5 +85,7 @@ async def _is_anothers(tx: Transaction, cluster_id: ClusterId, digest: str) -> b
     """Whether services of other clusters use a bundle that none here has had."""
     if await tx.services.find(digest=digest) is None:
         return False
-    mine = {one.id for one in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY)}
+    mine = {
+        service.id for service in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY)
+    }
     return not (mine and await tx.revisions.select(service_id=mine, digest=digest))

@@ -157,19 +157,19 @@ class Checks:
     async def _look(self, spec: model.Pipeline, effect: fx.RunCheck, rule: VersionRule) -> Finding:
         async with self._deps.store.read() as tx:
             members = await tx.services.select(id=spec.stage[effect.stage].services)
-            clusters = {one.cluster_id for one in members}
+            clusters = {member.cluster_id for member in members}
             found = await tx.services.select(cluster_id=clusters, name=rule.service)
-        missing = clusters - {one.cluster_id for one in found}
+        missing = clusters - {service.cluster_id for service in found}
         if missing:
             return Finding(
                 Answer.UNDECIDED, f"{len(missing)} clusters have no service {rule.service}"
             )
-        for one in found:
-            if not rule.holds(one.version):
-                told = f"{rule.service} has version {one.version}, wanted {rule.range}"
+        for service in found:
+            if not rule.holds(service.version):
+                told = f"{rule.service} has version {service.version}, wanted {rule.range}"
                 return Finding(Answer.UNDECIDED, told)
-            if one.status is not ServiceStatus.HEALTHY:
-                return Finding(Answer.UNDECIDED, f"{rule.service} is {one.status.value}")
+            if service.status is not ServiceStatus.HEALTHY:
+                return Finding(Answer.UNDECIDED, f"{rule.service} is {service.status.value}")
         return Finding(Answer.PASSED, f"{rule.service} is healthy with {found[0].version}")
 
 

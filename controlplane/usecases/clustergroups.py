@@ -80,8 +80,12 @@ class ClusterGroups:
         group = await self.get(actor, id)
         async with self._deps.store.read() as tx:
             found = await tx.clusters.select()
-        held = [one for one in found if group.holds(one) and actor.may(Verb.READ, one.target)]
-        return sorted(held, key=lambda one: one.handle)
+        held = [
+            cluster
+            for cluster in found
+            if group.holds(cluster) and actor.may(Verb.READ, cluster.target)
+        ]
+        return sorted(held, key=lambda cluster: cluster.handle)
 
     async def create(self, actor: Actor, change: GroupChange) -> ClusterGroup:
         require_member(actor)
@@ -131,9 +135,11 @@ class ClusterGroups:
             if group.frozen:
                 raise Conflict(f"cluster group {group.name!r} is frozen: unfreeze it first")
             for kind in OwnerKind:
-                for one in await rows(tx, kind).select():
-                    if id in one.selector.groups:
-                        raise Conflict(f"{kind.noun} {one.name!r} chooses clusters by this group")
+                for definition in await rows(tx, kind).select():
+                    if id in definition.selector.groups:
+                        raise Conflict(
+                            f"{kind.noun} {definition.name!r} chooses clusters by this group"
+                        )
             for row in await tx.pipelines.select():
                 if id in codec.pipeline_from_json(row.spec).groups:
                     raise Conflict(f"pipeline {row.name!r} goes by this group")
@@ -188,7 +194,7 @@ async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) ->
     if not group.cluster_ids:
         return
     found = await tx.clusters.select(id=set(group.cluster_ids))
-    seen = {one.id for one in found if actor.may(Verb.READ, one.target)}
+    seen = {cluster.id for cluster in found if actor.may(Verb.READ, cluster.target)}
     if set(group.cluster_ids) - seen:
         raise NotFound
 

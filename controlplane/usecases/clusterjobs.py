@@ -132,7 +132,7 @@ class ClusterJobs:
         waiting = await tx.commands.select(
             cluster_id=job.cluster_id, state=CommandState.WAITING, kind=CommandKind.CANCEL_JOB
         )
-        if any(one.payload["job"] == job.id for one in waiting):
+        if any(command.payload["job"] == job.id for command in waiting):
             return
         await tx.commands.add(
             Command(

@@ -64,13 +64,15 @@ class Components:
         component, _ = await self._find(actor, id)
         async with self._deps.store.read() as tx:
             others = await tx.components.select(service_id=component.service_id)
-        by_uid = {one.uid: one for one in others if one.uid}
+        by_uid = {sibling.uid: sibling for sibling in others if sibling.uid}
         parents: list[Component] = []
         above = by_uid.get(component.owner_uid)
         while above is not None and above not in parents and above.id != component.id:
             parents.append(above)
             above = by_uid.get(above.owner_uid)
-        children = [one for one in others if component.uid and one.owner_uid == component.uid]
+        children = [
+            sibling for sibling in others if component.uid and sibling.owner_uid == component.uid
+        ]
         return Family(component, tuple(parents), tuple(children))
 
     async def look(self, actor: Actor, id: str) -> LiveObject:
@@ -119,8 +121,8 @@ class Components:
             require(actor, Verb.READ, service.target)
             cluster = await find_cluster(tx, service.cluster_id)
             components = await tx.components.select(service_id=service_id)
-        uids = frozenset(one.uid for one in components if one.uid)
-        places = sorted({one.namespace for one in components if one.namespace})
+        uids = frozenset(component.uid for component in components if component.uid)
+        places = sorted({component.namespace for component in components if component.namespace})
         items: list[Any] = []
         for namespace in places[:_MOST_NAMESPACES]:
             told = await self._reader().read(actor, cluster.handle, events_path(namespace))

@@ -47,12 +47,14 @@ class Connecting:
         self, coming: Sequence[tuple[ClusterId, Greeting]]
     ) -> list[Connected | TowlineError]:
         noted = await self._note(coming)
-        wanted = iter(await self._wants.read([Asked(one.id) for one in noted if one is not None]))
+        wanted = iter(
+            await self._wants.read([Asked(cluster.id) for cluster in noted if cluster is not None])
+        )
         return [
-            Connected(one, next(wanted))
-            if one is not None
+            Connected(cluster, next(wanted))
+            if cluster is not None
             else NotFound("this cluster was deleted")
-            for one in noted
+            for cluster in noted
         ]
 
     async def _note(self, coming: Sequence[tuple[ClusterId, Greeting]]) -> list[Cluster | None]:
@@ -62,7 +64,7 @@ class Connecting:
         told: dict[str, dict[str, Any]] = {}
         async with self._deps.store.write() as tx:
             found = await tx.clusters.lock({id for id, _ in coming})
-            before: dict[str, Cluster] = {one.id: one for one in found}
+            before: dict[str, Cluster] = {cluster.id: cluster for cluster in found}
             after = dict(before)
             for id, agent in coming:
                 if id in after:

@@ -84,7 +84,7 @@ class Contexts:
         async with self._deps.store.read() as tx:
             bound = await _bound(tx, service_ids)
         return {
-            id: [one for one in rows if actor.may(Verb.READ, one.target)]
+            id: [context for context in rows if actor.may(Verb.READ, context.target)]
             for id, rows in bound.items()
         }
 
@@ -120,13 +120,13 @@ class Contexts:
     ) -> list[Service]:
         """Have the agents of users hear of secrets that only they fill in. Conflict: a freeze."""
         users = await _users(tx, after.id)
-        await note_users(tx, [one.id for one in users])
+        await note_users(tx, [service.id for service in users])
         if not after.by_reference:
             return []
         said = [f"of context {after.name}, version {after.secrets_version}"]
-        for one in users:
-            await check_thawed(tx, one.cluster_id)
-            await raise_sequence(self._deps, tx, one, said, actor.email or actor.name)
+        for service in users:
+            await check_thawed(tx, service.cluster_id)
+            await raise_sequence(self._deps, tx, service, said, actor.email or actor.name)
         return users
 
     async def delete(self, actor: Actor, id: str) -> ServiceContext:
@@ -139,10 +139,10 @@ class Contexts:
             require(actor, Verb.WRITE, context.target)
             users = await _users(tx, id)
             if users:
-                names = ", ".join(sorted(one.name for one in users)[:5])
+                names = ", ".join(sorted(service.name for service in users)[:5])
                 raise Conflict(f"{len(users)} services use context {context.name!r}: {names}")
-            for one in await tx.context_overrides.select(context_id=id):
-                await tx.context_overrides.remove(one.id)
+            for override in await tx.context_overrides.select(context_id=id):
+                await tx.context_overrides.remove(override.id)
             await tx.contexts.remove(id)
             await self._deps.audit(tx, actor, "deleteServiceContext", context.name, id)
         return context
@@ -206,15 +206,17 @@ class Contexts:
         if len(asked) > _MOST_OVERRIDES:
             raise Invalid(f"{_MOST_OVERRIDES:,} at most", field="overrides")
         held = {
-            (one.layer, one.place_id): dict(one.configuration)
-            for one in await tx.context_overrides.select(context_id=context.id)
+            (override.layer, override.place_id): dict(override.configuration)
+            for override in await tx.context_overrides.select(context_id=context.id)
         }
-        wanted = {(one.layer, one.place_id): dict(one.configuration) for one in asked}
+        wanted = {
+            (override.layer, override.place_id): dict(override.configuration) for override in asked
+        }
         if len(wanted) < len(asked):
             raise Invalid("names a place twice", field="overrides")
         # What ends makes room for what begins.
         places = sorted(held.keys() | wanted.keys(), key=lambda place: (place in wanted, place))
-        moved = [one for one in places if held.get(one, {}) != wanted.get(one, {})]
+        moved = [place for place in places if held.get(place, {}) != wanted.get(place, {})]
         for place in moved:
             await self._override(tx, actor, context, Override(*place, wanted.get(place, {})))
         return bool(moved)
@@ -228,7 +230,9 @@ class Contexts:
                 raise NotFound
             require(actor, Verb.READ, context.target)
             found = await tx.context_overrides.select(context_id=id)
-        return sorted(found, key=lambda one: (list(Layer).index(one.layer), one.place_id))
+        return sorted(
+            found, key=lambda override: (list(Layer).index(override.layer), override.place_id)
+        )
 
     async def values(self, actor: Actor, service: Service) -> dict[str, dict[str, Layered]]:
         """What a service finds in its contexts, by name, and what each value is from.
@@ -241,9 +245,9 @@ class Contexts:
             bound = await _bound(tx, [service.id])
             layers = await layers_of(tx, [service], bound)
         return {
-            one.name: _shown(self._deps, one, layers[service.id, one.id])
-            for one in bound.get(service.id, ())
-            if actor.may(Verb.READ, one.target)
+            context.name: _shown(self._deps, context, layers[service.id, context.id])
+            for context in bound.get(service.id, ())
+            if actor.may(Verb.READ, context.target)
         }
 
     def _changed(self, before: ServiceContext, change: ContextChange) -> ServiceContext:
@@ -275,7 +279,10 @@ async def bind(
     """Let exactly these contexts be a service's; whether that changed anything."""
     if len(context_ids) > MOST_BOUND:
         raise Invalid(f"{MOST_BOUND} at most", field="contextBindings")
-    held = {one.context_id: one for one in await tx.context_bindings.select(service_id=service.id)}
+    held = {
+        binding.context_id: binding
+        for binding in await tx.context_bindings.select(service_id=service.id)
+    }
     for id in sorted(set(context_ids) - held.keys()):
         context = await tx.contexts.get(id)
         if context is None:
@@ -299,14 +306,17 @@ async def values_of(
 
     With `problem` it cannot be rendered, and that says why.
     """
-    templated = [one for one in services if one.templated]
-    ids = [one.id for one in templated]
+    templated = [service for service in services if service.templated]
+    ids = [service.id for service in templated]
     bound = await _bound(tx, ids)
-    layers = await layers_of(tx, [one for one in templated if one.id in bound], bound)
+    layers = await layers_of(tx, [service for service in templated if service.id in bound], bound)
     imports, problems = await flow_values(tx, ids)
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for id in ids:
-        contexts = {one.name: _values(deps, one, layers[id, one.id]) for one in bound.get(id, ())}
+        contexts = {
+            context.name: _values(deps, context, layers[id, context.id])
+            for context in bound.get(id, ())
+        }
         found[id] = {"contexts": contexts, "imports": imports.get(id, {})}
         if id in problems:
             found[id]["problem"] = {"message": problems[id]}
@@ -317,7 +327,7 @@ def _values(deps: Deps, context: ServiceContext, values: Mapping[str, Layered]) 
     secrets = opened(deps, context)
     if context.by_reference:
         secrets = {key: placeholder(reference(context, key)) for key in secrets}
-    return {**{key: one.value for key, one in values.items()}, **secrets}
+    return {**{key: layered.value for key, layered in values.items()}, **secrets}
 
 
 def _shown(
@@ -343,8 +353,8 @@ async def _keep_override(
 
 async def _bound(tx: Transaction, service_ids: Collection[str]) -> dict[str, list[ServiceContext]]:
     rows = await tx.context_bindings.select(service_id=service_ids) if service_ids else []
-    found = await tx.contexts.select(id={one.context_id for one in rows}) if rows else []
-    known = {one.id: one for one in found}
+    found = await tx.contexts.select(id={row.context_id for row in rows}) if rows else []
+    known = {context.id: context for context in found}
     bound: dict[str, list[ServiceContext]] = {}
     for row in rows:
         bound.setdefault(row.service_id, []).append(known[row.context_id])
@@ -358,10 +368,10 @@ async def _users(tx: Transaction, context_id: str) -> list[Service]:
 
 async def render_users(tx: Transaction, context_id: str) -> set[str]:
     """Mark the templated users of a context; their repositories."""
-    users = [one for one in await _users(tx, context_id) if one.templated]
+    users = [service for service in await _users(tx, context_id) if service.templated]
     for service in users:
         await tx.services.change(service.id, source=None)
-    return {one.repository_id for one in users if one.repository_id}
+    return {service.repository_id for service in users if service.repository_id}
 
 
 def _differ(before: ServiceContext | None, after: ServiceContext) -> bool:

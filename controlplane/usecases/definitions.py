@@ -86,15 +86,15 @@ class Definitions(Generic[D]):
         """By id or name. NotFound: none, or not to be seen."""
         require_member(actor)
         async with self._deps.store.read() as tx:
-            one = await self._find(tx, id, name)
-        require(actor, Verb.READ, one.target)
-        return one
+            definition = await self._find(tx, id, name)
+        require(actor, Verb.READ, definition.target)
+        return definition
 
     async def services(self, actor: Actor, id: str) -> list[Service]:
         """The services that come from it, as far as the actor may see them."""
-        one = await self.get(actor, id)
+        definition = await self.get(actor, id)
         async with self._deps.store.read() as tx:
-            found = await tx.services.select(owner_id=one.id)
+            found = await tx.services.select(owner_id=definition.id)
         return [service for service in found if actor.may(Verb.READ, service.target)]
 
     async def delete(self, actor: Actor, id: str) -> D:
@@ -102,39 +102,46 @@ class Definitions(Generic[D]):
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
-            one = await self._find(tx, id)
-            require(actor, Verb.WRITE, one.target)
+            definition = await self._find(tx, id)
+            require(actor, Verb.WRITE, definition.target)
             await rows(tx, self.kind).change(id, ending_at=now, updated_at=now)
             if not await tx.services.select(owner_id=id, deleted_at=ANY):
-                await forget(tx, one)
+                await forget(tx, definition)
             await self._deps.audit(
-                tx, actor, f"delete{self.noun}", one.name, id, services=one.on_delete.value
+                tx,
+                actor,
+                f"delete{self.noun}",
+                definition.name,
+                id,
+                services=definition.on_delete.value,
             )
         self._wake(id)
-        return replace(one, ending_at=now)
+        return replace(definition, ending_at=now)
 
     async def sync(self, actor: Actor, id: str, *, confirm: int = 0) -> D:
         """Have it looked at now. `confirm`: so many removals may be made, once."""
         require_member(actor)
         check_budget(confirm)
         async with self._deps.store.write() as tx:
-            one = await self._find(tx, id)
-            require(actor, Verb.WRITE, one.target)
+            definition = await self._find(tx, id)
+            require(actor, Verb.WRITE, definition.target)
             if confirm:
                 await rows(tx, self.kind).change(id, confirmed=confirm)
-            await self._deps.audit(tx, actor, f"sync{self.noun}", one.name, id, confirmed=confirm)
+            await self._deps.audit(
+                tx, actor, f"sync{self.noun}", definition.name, id, confirmed=confirm
+            )
         self._wake(id)
-        return replace(one, confirmed=confirm or one.confirmed)
+        return replace(definition, confirmed=confirm or definition.confirmed)
 
     async def _make(self, actor: Actor, blank: D, fill: Fill[D]) -> D:
         """A new one, kept if the actor may define services there."""
         async with self._deps.store.write() as tx:
             await check_place(tx, actor, blank.project_id)
-            one = await fill(tx, blank)
-            await check_selector(tx, one)
-            await self._added(tx, actor, one)
-        self._wake(one.id)
-        return one
+            definition = await fill(tx, blank)
+            await check_selector(tx, definition)
+            await self._added(tx, actor, definition)
+        self._wake(definition.id)
+        return definition
 
     async def _renew(
         self, actor: Actor, id: str, columns_of: Callable[[D], dict[str, Any]], fill: Fill[D]
@@ -144,44 +151,46 @@ class Definitions(Generic[D]):
             before = await self._open(tx, actor, id)
             columns = columns_of(before)
             given = replace(before, **columns, updated_at=self._deps.clock.now())
-            one = await fill(tx, given)
-            await check_selector(tx, one)
-            await self._changed(tx, actor, one, list(columns))
+            definition = await fill(tx, given)
+            await check_selector(tx, definition)
+            await self._changed(tx, actor, definition, list(columns))
         self._wake(id)
-        return one
+        return definition
 
-    async def _planned(self, actor: Actor, one: D) -> TargetPlan:
+    async def _planned(self, actor: Actor, definition: D) -> TargetPlan:
         """What a definition would do as it is given; for those who may write it."""
-        require(actor, Verb.WRITE, one.target)
-        return await self._targets.plan(one)
+        require(actor, Verb.WRITE, definition.target)
+        return await self._targets.plan(definition)
 
-    async def _added(self, tx: Transaction, actor: Actor, one: D) -> None:
+    async def _added(self, tx: Transaction, actor: Actor, definition: D) -> None:
         """Keep a new one. Conflict: the name is taken."""
-        if (known := await rows(tx, self.kind).find(name=one.name)) is not None:
-            raise taken(actor, known, f"a {self.kind.noun} {one.name!r} exists already")
-        await rows(tx, self.kind).add(one)
-        await self._deps.audit(tx, actor, f"create{self.noun}", one.name, one.id)
+        if (known := await rows(tx, self.kind).find(name=definition.name)) is not None:
+            raise taken(actor, known, f"a {self.kind.noun} {definition.name!r} exists already")
+        await rows(tx, self.kind).add(definition)
+        await self._deps.audit(tx, actor, f"create{self.noun}", definition.name, definition.id)
 
-    async def _changed(self, tx: Transaction, actor: Actor, one: D, changed: list[str]) -> None:
-        await rows(tx, self.kind).put(one)
+    async def _changed(
+        self, tx: Transaction, actor: Actor, definition: D, changed: list[str]
+    ) -> None:
+        await rows(tx, self.kind).put(definition)
         await self._deps.audit(
-            tx, actor, f"update{self.noun}", one.name, one.id, changed=sorted(changed)
+            tx, actor, f"update{self.noun}", definition.name, definition.id, changed=sorted(changed)
         )
 
     async def _find(self, tx: Transaction, id: str | None, name: str | None = None) -> D:
         table = rows(tx, self.kind)
-        one = await table.get(id) if id else await table.find(name=name or "")
-        if one is None:
+        definition = await table.get(id) if id else await table.find(name=name or "")
+        if definition is None:
             raise NotFound
-        return one
+        return definition
 
     async def _open(self, tx: Transaction, actor: Actor, id: str) -> D:
         """One that may be changed. Conflict: it is being deleted."""
-        one = await self._find(tx, id)
-        require(actor, Verb.WRITE, one.target)
-        if one.ending_at is not None:
-            raise Conflict(f"{self.kind.noun} {one.name!r} is being deleted")
-        return one
+        definition = await self._find(tx, id)
+        require(actor, Verb.WRITE, definition.target)
+        if definition.ending_at is not None:
+            raise Conflict(f"{self.kind.noun} {definition.name!r} is being deleted")
+        return definition
 
     def _blank(self, change: DefinitionChange) -> Mapping[str, Any]:
         """The fields of a new one. Invalid: it has no name."""
@@ -205,9 +214,9 @@ async def check_place(tx: Transaction, actor: Actor, project_id: str | None) -> 
     require(actor, Verb.WRITE, place_for(project_id))
 
 
-async def check_selector(tx: Transaction, one: Definition) -> None:
+async def check_selector(tx: Transaction, definition: Definition) -> None:
     """Invalid: it names a group that there is not."""
-    (await fleet_of(tx)).matching(one.selector, one.project_id)
+    (await fleet_of(tx)).matching(definition.selector, definition.project_id)
 
 
 async def template_from(

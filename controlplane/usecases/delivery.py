@@ -38,7 +38,7 @@ from fleet.source import Commit, Rendered, RepositoryKind, RepositoryState, char
 log = structlog.get_logger(__name__)
 
 _BATCH = 100
-_COLUMNS = tuple(one.name for one in fields(Service))
+_COLUMNS = tuple(column.name for column in fields(Service))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Delivery:
             further = await tx.service_sources.select(repository_id=repository_id)
             frozen = await frozen_clusters(tx)
             found = await tx.render_states.select(repository_id=repository_id, **wanted)
-        states = [one for one in found if one.cluster_id not in frozen]
+        states = [state for state in found if state.cluster_id not in frozen]
         commits = self._commits(repository)
         if only is None:
             await wake_users(self._deps, repository.id, commits, further)
@@ -113,13 +113,15 @@ class Delivery:
             homes = {service.cluster_id for service in services}
             clusters = {c.id: c for c in await tx.clusters.select(id=homes)}
         # Whoever has changed one meanwhile has asked for another delivery.
-        same = [one for one in services if not _was_changed(stale[one.id].state, one)]
+        same = [
+            service for service in services if not _was_changed(stale[service.id].state, service)
+        ]
         count = 0
         for group in in_order(same):
             for start in range(0, len(group), _BATCH):
                 batch = [
-                    _Look(one, stale[one.id].commit, stale[one.id].ids)
-                    for one in group[start : start + _BATCH]
+                    _Look(service, stale[service.id].commit, stale[service.id].ids)
+                    for service in group[start : start + _BATCH]
                 ]
                 count += await self._keep(await self._outcomes(batch, clusters))
         return count
@@ -132,11 +134,11 @@ class Delivery:
         async with self._deps.store.read() as tx:
             held = await unready(tx, services)
             contexts = await values_of(self._deps, tx, services)
-            sources = await sources_of(tx, [one.id for one in services])
+            sources = await sources_of(tx, [service.id for service in services])
         waiting = [
-            _Outcome(one.service, one.commit, waiting=True)
-            for one in looks
-            if one.service.id in held
+            _Outcome(look.service, look.commit, waiting=True)
+            for look in looks
+            if look.service.id in held
         ]
         free = [look for look in looks if look.service.id not in held]
         rendered = await asyncio.gather(
@@ -166,19 +168,21 @@ class Delivery:
         wanted: dict[str, list[RenderState]] = {}
         failed = []
         known = self._deps.manifests.state(repository.id)
-        for one in states:
-            if one.is_settled:
+        for state in states:
+            if state.is_settled:
                 continue
-            if one.wanted_ref in commits:
-                wanted.setdefault(one.wanted_ref, []).append(one)
-            elif (problem := _absence(repository, known, one)) not in (None, one.render_error):
-                failed.append(_Outcome(one, None, error=problem))
+            if state.wanted_ref in commits:
+                wanted.setdefault(state.wanted_ref, []).append(state)
+            elif (problem := _absence(repository, known, state)) not in (None, state.render_error):
+                failed.append(_Outcome(state, None, error=problem))
         stale: dict[str, _Stale] = {}
         for ref, group in wanted.items():
             commit = commits[ref]
-            paths = {path for one in group for path in one.paths}
+            paths = {path for state in group for path in state.paths}
             ids = await self._deps.manifests.trees(repository.id, commit.sha, paths)
-            stale |= {one.id: _Stale(one, commit, ids) for one in group if one.is_stale(ids)}
+            stale |= {
+                state.id: _Stale(state, commit, ids) for state in group if state.is_stale(ids)
+            }
         return stale, failed
 
     async def _render(
@@ -206,9 +210,11 @@ class Delivery:
         changes: dict[str, Mapping[str, Any]] = {}
         outcomes = list(outcomes)
         async with self._deps.store.write() as tx:
-            refused = await refusals(tx, (one for each in outcomes for one in each.revisions))
+            refused = await refusals(
+                tx, (revision for each in outcomes for revision in each.revisions)
+            )
             locked = await tx.services.lock({outcome.service.id for outcome in outcomes})
-            now = {one.id: one for one in locked}
+            now = {service.id: service for service in locked}
             for outcome in outcomes:
                 current = now.get(outcome.service.id)
                 if current is None or _was_changed(outcome.service, current):
@@ -314,16 +320,18 @@ async def reads_of(
     return {path: ids.get(path) or "" for path in paths}
 
 
-def _absence(repository: Repository, known: RepositoryState | None, one: RenderState) -> str | None:
+def _absence(
+    repository: Repository, known: RepositoryState | None, state: RenderState
+) -> str | None:
     """Why there is no commit of what a service wants; None: not known yet.
 
     That the server fails is told by the repository. A service says so too that has nothing yet.
     """
     if known is None:
         return None
-    if one.wanted_ref in known.missing:
-        return f"{repository.url} has no {_named(repository, one.wanted_ref)}"
-    if known.error is not None and one.source is None:
+    if state.wanted_ref in known.missing:
+        return f"{repository.url} has no {_named(repository, state.wanted_ref)}"
+    if known.error is not None and state.source is None:
         return f"{repository.url} cannot be read: {known.error}"
     return None
 
@@ -392,9 +400,11 @@ async def render_anew(
     if not ids:
         return set()
     services = await tx.services.select(cluster_id=ids, promoted=False, pinned=None)
-    users = [one for one in services if one.repository_id and one.source is not None]
-    await tx.services.change_each({one.id: {"source": None} for one in users})
-    return {(DELIVER, f"{one.repository_id}/{one.id}") for one in users}
+    users = [
+        service for service in services if service.repository_id and service.source is not None
+    ]
+    await tx.services.change_each({service.id: {"source": None} for service in users})
+    return {(DELIVER, f"{service.repository_id}/{service.id}") for service in users}
 
 
 def _rendered_for(cluster: Cluster) -> tuple[str | None, Sequence[str]]:

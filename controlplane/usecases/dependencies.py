@@ -16,7 +16,7 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
     """Names of services, each once. Invalid: names the field."""
     if len(names) > MOST_DEPENDENCIES:
         raise Invalid(f"{MOST_DEPENDENCIES} at most", field="dependencies")
-    return tuple(dict.fromkeys(check_label(one, "dependencies.name") for one in names))
+    return tuple(dict.fromkeys(check_label(name, "dependencies.name") for name in names))
 
 
 async def check_dependencies(tx: Transaction, service: Service) -> None:
@@ -36,7 +36,7 @@ async def check_dependencies(tx: Transaction, service: Service) -> None:
 async def check_not_needed(tx: Transaction, service: Service) -> None:
     """Conflict: other services depend on it."""
     rows = await tx.services.select(cluster_id=service.cluster_id)
-    users = sorted(one.name for one in rows if service.name in one.dependencies)
+    users = sorted(row.name for row in rows if service.name in row.dependencies)
     if users:
         raise Conflict(
             f"{', '.join(users[:5])} depend on service {service.name!r}: change them first"
@@ -45,18 +45,18 @@ async def check_not_needed(tx: Transaction, service: Service) -> None:
 
 async def unready(tx: Transaction, services: Iterable[Service]) -> set[str]:
     """Ids of those of some services that have to wait: a dependency is not healthy."""
-    asking = [one for one in services if one.dependencies and not one.waived]
+    asking = [service for service in services if service.dependencies and not service.waived]
     if not asking:
         return set()
     rows = await tx.services.select(
-        cluster_id={one.cluster_id for one in asking},
-        name={name for one in asking for name in one.dependencies},
+        cluster_id={service.cluster_id for service in asking},
+        name={name for service in asking for name in service.dependencies},
     )
     healthy = {(r.cluster_id, r.name) for r in rows if r.status is ServiceStatus.HEALTHY}
     return {
-        one.id
-        for one in asking
-        if any((one.cluster_id, name) not in healthy for name in one.dependencies)
+        service.id
+        for service in asking
+        if any((service.cluster_id, name) not in healthy for name in service.dependencies)
     }
 
 
@@ -65,21 +65,25 @@ async def wakes(tx: Transaction, cluster_ids: Collection[str]) -> set[tuple[str,
     if not cluster_ids:
         return set()
     waiting = await tx.services.select(cluster_id=cluster_ids, waiting=True)
-    return {(DELIVER, f"{one.repository_id}/{one.id}") for one in waiting if one.repository_id}
+    return {
+        (DELIVER, f"{service.repository_id}/{service.id}")
+        for service in waiting
+        if service.repository_id
+    }
 
 
 def in_order(services: Sequence[Service]) -> list[list[Service]]:
     """Services in groups: each after the groups that hold what it depends on."""
-    waiting = {(one.cluster_id, one.name): one for one in services}
+    waiting = {(service.cluster_id, service.name): service for service in services}
     groups: list[list[Service]] = []
     while waiting:
         free = [
-            one
-            for one in waiting.values()
-            if not any((one.cluster_id, name) in waiting for name in one.dependencies)
+            service
+            for service in waiting.values()
+            if not any((service.cluster_id, name) in waiting for name in service.dependencies)
         ]
         group = free or list(waiting.values())
         groups.append(group)
-        for one in group:
-            del waiting[one.cluster_id, one.name]
+        for service in group:
+            del waiting[service.cluster_id, service.name]
     return groups

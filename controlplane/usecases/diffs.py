@@ -134,9 +134,11 @@ class Diffs:
             require(actor, Verb.READ, repository.target)
             rows = await tx.services.select(repository_id=repository.id)
             services = [
-                one for one in rows if _is_meant(one, only) and actor.may(Verb.READ, one.target)
+                service
+                for service in rows
+                if _is_meant(service, only) and actor.may(Verb.READ, service.target)
             ]
-            found = await tx.clusters.select(id={one.cluster_id for one in services})
+            found = await tx.clusters.select(id={service.cluster_id for service in services})
         clusters = {cluster.id: cluster for cluster in found}
         commit = await self._deps.manifests.resolve(repository.id, ref)
         affected = await self._affected(repository.id, commit, services)
@@ -193,12 +195,12 @@ class Diffs:
         self, repository_id: RepositoryId, commit: Commit, services: Sequence[Service]
     ) -> list[Service]:
         """Services whose last render read something that is another thing in this commit."""
-        paths = {path for one in services for path in one.reads or (one.folder,)}
+        paths = {path for service in services for path in service.reads or (service.folder,)}
         ids = await self._deps.manifests.trees(repository_id, commit.sha, paths)
         affected = [
-            one
-            for one in services
-            if not one.reads or any(ids.get(path) != was for path, was in one.reads.items())
+            service
+            for service in services
+            if not service.reads or any(ids.get(path) != was for path, was in service.reads.items())
         ]
         if len(affected) > _MOST_AFFECTED:
             raise LimitExceeded(
@@ -211,9 +213,13 @@ class Diffs:
     ) -> dict[tuple[str | None, str | None, str | None], _Affected]:
         outcomes: dict[tuple[str | None, str | None, str | None], _Affected] = {}
         for start in range(0, len(services), _BATCH):
-            batch = [one for one in services[start : start + _BATCH] if one.cluster_id in clusters]
+            batch = [
+                service
+                for service in services[start : start + _BATCH]
+                if service.cluster_id in clusters
+            ]
             told = await asyncio.gather(
-                *(self._outcome(one, clusters[one.cluster_id], commit) for one in batch)
+                *(self._outcome(service, clusters[service.cluster_id], commit) for service in batch)
             )
             for service, (digest, error) in zip(batch, told, strict=True):
                 if error is None and digest == service.digest:

@@ -46,10 +46,10 @@ class Directory:
             if wanted is None:
                 found = await tx.users.select(issuer=issuer)
             elif wanted.attribute == "username":
-                found = [one for one in await _alike(tx, wanted.value) if one.issuer == issuer]
+                found = [user for user in await _alike(tx, wanted.value) if user.issuer == issuer]
             else:
                 found = await tx.users.select(issuer=issuer, external_id=wanted.value)
-        return [one for one in found if one.external_id is not None]
+        return [user for user in found if user.external_id is not None]
 
     async def person(self, actor: Actor, id: str) -> User:
         """One of them. NotFound: none, or not of this directory."""
@@ -104,7 +104,7 @@ class Directory:
             user = replace(gone, external_id=None)
             await tx.users.put(user)
             rows = await tx.memberships.select(user_id=id, issuer=issuer)
-            await tx.memberships.remove_each([one.id for one in rows])
+            await tx.memberships.remove_each([row.id for row in rows])
             ended = await self._ended(tx, before, user)
             await self._deps.audit(
                 tx, actor, "disableUser", user.email, id, directory=issuer, removed=True
@@ -123,12 +123,12 @@ class Directory:
         """Groups with their members."""
         issuer = self._issuer(actor, Kind.GROUP)
         async with self._deps.store.read() as tx:
-            ids = [one.id for one in groups if one.issuer == issuer]
+            ids = [group.id for group in groups if group.issuer == issuer]
             rows = await tx.memberships.select(group_id=ids, issuer=issuer) if ids else []
         held: dict[str, list[str]] = {}
         for row in rows:
             held.setdefault(row.group_id, []).append(row.user_id)
-        return [GroupView(one, held.get(one.id, ())) for one in groups]
+        return [GroupView(group, held.get(group.id, ())) for group in groups]
 
     async def group(self, actor: Actor, id: str) -> Group:
         """One of them. NotFound: none, or not of this provider."""
@@ -222,21 +222,21 @@ class Directory:
         if not push.edits:
             return frozenset()
         rows = await tx.memberships.select(group_id=group.id)
-        synced = {one.user_id: one.id for one in rows if one.issuer == issuer}
+        synced = {row.user_id: row.id for row in rows if row.issuer == issuer}
         wanted = push.members(synced)
-        new = wanted - {one.user_id for one in rows}
+        new = wanted - {row.user_id for row in rows}
         await self._require_kept(tx, issuer, new)
         now = self._deps.clock.now()
         await tx.memberships.add_each(
             Membership(self._deps.new_id(), group.id, id, now, issuer) for id in sorted(new)
         )
         gone = frozenset(synced) - wanted
-        await tx.memberships.remove_each([synced[one] for one in gone])
+        await tx.memberships.remove_each([synced[user_id] for user_id in gone])
         return new | gone
 
     async def _require_kept(self, tx: Transaction, issuer: str, ids: Collection[str]) -> None:
         known = await tx.users.select(issuer=issuer, id=list(ids)) if ids else []
-        unknown = set(ids) - {one.id for one in known if one.external_id is not None}
+        unknown = set(ids) - {user.id for user in known if user.external_id is not None}
         if unknown:
             first = min(unknown)
             raise Invalid(f"nobody here has the id {first}", field="members")
@@ -284,13 +284,13 @@ async def _alike(tx: Transaction, address: str) -> list[User]:
     """The account with an address in whichever case, if there is one."""
     exact = await tx.users.select(email={address, address.lower()})
     if exact:
-        return sorted(exact, key=lambda one: one.email != address)
+        return sorted(exact, key=lambda user: user.email != address)
     page = await tx.users.page(PageQuery(MOST_ROWS_A_PAGE, text=address))
-    return [one for one in page.items if one.email.lower() == address.lower()]
+    return [item for item in page.items if item.email.lower() == address.lower()]
 
 
 async def _require_unused(tx: Transaction, user: User) -> None:
-    if any(one.id != user.id for one in await _alike(tx, user.email)):
+    if any(account.id != user.id for account in await _alike(tx, user.email)):
         raise Conflict(f"there is an account {user.email} already")
 
 

@@ -76,7 +76,7 @@ class Federation:
         Entra ID names people to each program otherwise, and by their object id to all.
         """
         ids = [claims.subject, claims.every.get("oid")]
-        named = [one for one in ids if isinstance(one, str) and one]
+        named = [candidate for candidate in ids if isinstance(candidate, str) and candidate]
         return await tx.users.find(issuer=claims.issuer, external_id=named)
 
     async def _by_address(self, tx: Transaction, claims: Claims, email: str) -> User | None:
@@ -99,17 +99,17 @@ class Federation:
             return False
         named = frozenset(claims.groups[:MOST_GROUPS])
         every = await tx.groups.select(issuer=claims.issuer)
-        pushed = {one.id for one in every if one.external_id is not None}
-        wanted = [one for one in every if one.name in named and one.id not in pushed]
+        pushed = {group.id for group in every if group.external_id is not None}
+        wanted = [group for group in every if group.name in named and group.id not in pushed]
         held = await tx.memberships.select(user_id=user.id)
-        others = {one.group_id for one in held if one.issuer != claims.issuer}
+        others = {membership.group_id for membership in held if membership.issuer != claims.issuer}
         synced = {
-            one.group_id: one
-            for one in held
-            if one.issuer == claims.issuer and one.group_id not in pushed
+            membership.group_id: membership
+            for membership in held
+            if membership.issuer == claims.issuer and membership.group_id not in pushed
         }
         ids = {group.id for group in wanted}
-        gone = [one for group, one in synced.items() if group not in ids]
+        gone = [membership for group, membership in synced.items() if group not in ids]
         for membership in gone:
             await tx.memberships.remove(membership.id)
         new = [group for group in wanted if group.id not in synced.keys() | others]
@@ -123,7 +123,7 @@ class Federation:
                 user.email,
                 user.id,
                 joined=[group.name for group in new],
-                left=[one.group_id for one in gone],
+                left=[membership.group_id for membership in gone],
             )
         return bool(gone or new)
 

@@ -85,7 +85,7 @@ class Flows:
             graph = await graph_of(tx, await downstream(tx, [service.id]))
             found = affected(_alone(graph), service.id)
             services = await tx.services.select(id=found) if found else []
-        rows: dict[str, Service] = {one.id: one for one in services}
+        rows: dict[str, Service] = {service.id: service for service in services}
         return [rows[id] for id in found if actor.may(Verb.READ, rows[id].target)]
 
     async def save(
@@ -102,8 +102,8 @@ class Flows:
         frozen.
         """
         require_member(actor)
-        _check_names([one.name for one in exports or ()], "exports")
-        _check_names([one.alias for one in imports or ()], "imports")
+        _check_names([export.name for export in exports or ()], "exports")
+        _check_names([imported.alias for imported in imports or ()], "imports")
         async with self._deps.store.write() as tx:
             service = await find_defined(tx, service_id)
             require(actor, Verb.WRITE, service.target)
@@ -126,16 +126,24 @@ class Flows:
     async def _set_exports(
         self, tx: Transaction, service: Service, exports: Sequence[Export]
     ) -> None:
-        wanted = {one.name: check_export(one) for one in exports}
+        wanted = {export.name: check_export(export) for export in exports}
         uses = await tx.service_imports.select(source_id=service.id)
-        lost = [one for one in uses if one.export not in wanted and one.default is None]
-        held = {one.name: one for one in await tx.service_exports.select(service_id=service.id)}
-        await refuse_in_use(tx, service, [one for one in lost if one.export in held])
+        lost = [use for use in uses if use.export not in wanted and use.default is None]
+        held = {
+            service_export.name: service_export
+            for service_export in await tx.service_exports.select(service_id=service.id)
+        }
+        await refuse_in_use(tx, service, [use for use in lost if use.export in held])
         for row in held.values():
             await tx.service_exports.remove(row.id)
-        for one in wanted.values():
+        for export in wanted.values():
             row = ServiceExport(
-                self._deps.new_id(), service.id, one.name, one.type, one.value, one.shared
+                self._deps.new_id(),
+                service.id,
+                export.name,
+                export.type,
+                export.value,
+                export.shared,
             )
             await tx.service_exports.add(row)
 
@@ -144,11 +152,16 @@ class Flows:
     ) -> None:
         for row in await tx.service_imports.select(service_id=service.id):
             await tx.service_imports.remove(row.id)
-        for one in imports:
-            check_name(one.alias, "imports.alias")
-            await _check_source(tx, actor, service, one)
+        for imported in imports:
+            check_name(imported.alias, "imports.alias")
+            await _check_source(tx, actor, service, imported)
             row = ServiceImport(
-                self._deps.new_id(), service.id, one.alias, one.source, one.export, one.default
+                self._deps.new_id(),
+                service.id,
+                imported.alias,
+                imported.source,
+                imported.export,
+                imported.default,
             )
             await tx.service_imports.add(row)
 
@@ -166,9 +179,9 @@ class Flows:
 
     def _wake(self, service: Service, stale: Iterable[Service]) -> None:
         self._deps.bus.publish(SERVICE, service.id)
-        for one in stale:
-            if one.repository_id:
-                self._deps.bus.publish(DELIVER, f"{one.repository_id}/{one.id}")
+        for user in stale:
+            if user.repository_id:
+                self._deps.bus.publish(DELIVER, f"{user.repository_id}/{user.id}")
 
     def _entry(self, service: Service, actor: Actor) -> LedgerEntry:
         return LedgerEntry(
@@ -182,20 +195,22 @@ class Flows:
         )
 
 
-async def _check_source(tx: Transaction, actor: Actor, service: Service, one: Import) -> None:
+async def _check_source(tx: Transaction, actor: Actor, service: Service, imported: Import) -> None:
     """Invalid: the service exports no such thing. NotFound: there is none, or it is not seen."""
-    source = await tx.services.find(id=one.source)
+    source = await tx.services.find(id=imported.source)
     if source is None:
         raise NotFound
     require(actor, Verb.READ, source.target)
-    export = await tx.service_exports.find(service_id=source.id, name=one.export)
-    if one.default is not None:
+    export = await tx.service_exports.find(service_id=source.id, name=imported.export)
+    if imported.default is not None:
         return
     if export is None:
-        raise Invalid(f"service {source.name!r} exports no {one.export}", field="imports.export")
+        raise Invalid(
+            f"service {source.name!r} exports no {imported.export}", field="imports.export"
+        )
     if not export.shared and source.project_id != service.project_id:
         raise Invalid(
-            f"service {source.name!r} shares {one.export} with no other project",
+            f"service {source.name!r} shares {imported.export} with no other project",
             field="imports.export",
         )
 

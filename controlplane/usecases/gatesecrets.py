@@ -47,7 +47,7 @@ def opened(sealer: Sealer, rule: Signing) -> str:
 def is_behind(sealer: Sealer, spec: model.Pipeline) -> bool:
     """Whether another key than that of now has sealed a secret of a pipeline."""
     rules = [rule for _, gate in spec.asked for rule in rules_of(gate.rule)]
-    return any(_is_behind(sealer, one) for one in rules if isinstance(one, Signing))
+    return any(_is_behind(sealer, rule) for rule in rules if isinstance(rule, Signing))
 
 
 def sealed_anew(sealer: Sealer, spec: model.Pipeline) -> model.Pipeline:
@@ -80,9 +80,10 @@ def _with_signing(spec: model.Pipeline, change: Callable[[Signing], Signing]) ->
         )
         return replace(gate, rule=replace(rule, steps=tuple(steps)))
 
-    edges = (replace(one, gates=tuple(map(changed, one.gates))) for one in spec.edges)
+    edges = (replace(edge, gates=tuple(map(changed, edge.gates))) for edge in spec.edges)
     stages = (
-        replace(one, workflow=changed(one.workflow)) if one.workflow else one for one in spec.stages
+        replace(stage, workflow=changed(stage.workflow)) if stage.workflow else stage
+        for stage in spec.stages
     )
     return replace(spec, edges=tuple(edges), stages=tuple(stages))
 

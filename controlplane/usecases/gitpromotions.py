@@ -55,30 +55,30 @@ class GitPromotions:
         And what that leaves in the repository.
         """
         waiting = [view.state.candidates.get(e.id) for e in view.spec.edges_into[stage.id]]
-        attempt = max((one.attempt for one in waiting if one), default=1)
+        attempt = max((candidate.attempt for candidate in waiting if candidate), default=1)
         place = await self._place(view, stage, services, ReleaseId(release), attempt)
         sha = await self._try_out(place) or await self._tip(place)
         write, id = place.write, place.repository.id
         return sha, Tryout(id, place.branch, write.author, write.provider)
 
-    async def tidy(self, view: PipelineView | None, one: Tryout) -> None:
+    async def tidy(self, view: PipelineView | None, tryout: Tryout) -> None:
         """Close a request and delete its branch, unless the pipeline needs them (again).
 
         A branch that services follow is never deleted.
         """
-        if view and (one.repository_id, one.branch) in tryouts(view.spec, view.state):
+        if view and (tryout.repository_id, tryout.branch) in tryouts(view.spec, view.state):
             return
-        id = RepositoryId(one.repository_id)
+        id = RepositoryId(tryout.repository_id)
         async with self._deps.store.read() as tx:
             followed = [
-                *await tx.services.select(repository_id=id, ref=one.branch),
-                *await tx.service_sources.select(repository_id=id, ref=one.branch),
+                *await tx.services.select(repository_id=id, ref=tryout.branch),
+                *await tx.service_sources.select(repository_id=id, ref=tryout.branch),
             ]
         if followed:
             return
-        if one.number:
-            await self._writer().close_request(id, one.number, one.provider)
-        await self._writer().delete_branch(id, one.branch, one.author)
+        if tryout.number:
+            await self._writer().close_request(id, tryout.number, tryout.provider)
+        await self._writer().delete_branch(id, tryout.branch, tryout.author)
 
     async def land(
         self, view: PipelineView, stage: model.Stage, services: Sequence[Service], release: str
@@ -156,7 +156,7 @@ class GitPromotions:
             firsts = await tx.services.select(id=found.commits.keys())
         commits = {found.commits[s.id] for s in firsts if s.repository_id == repository.id}
         await self._check_folders(write, repository.id, base, commits)
-        digests = {one.digest for one in found.revisions.values()}
+        digests = {revision.digest for revision in found.revisions.values()}
         images = await self._images(digests) if any(c.image for c in write.changes) else {}
         return Place(
             repository,
@@ -180,17 +180,17 @@ class GitPromotions:
         self, write: GitWrite, repository: RepositoryId, base: str, commits: set[str]
     ) -> None:
         """Conflict: a folder to copy is no longer what the release has there."""
-        folders = [one.source for one in write.changes if one.kind is FileKind.FOLDER]
+        folders = [change.source for change in write.changes if change.kind is FileKind.FOLDER]
         if not folders:
             return
         manifests = self._deps.manifests
         tip = (await manifests.resolve(repository, base)).sha
         now = await manifests.trees(repository, tip, folders)
         then: list[Mapping[str, str | None]] = [
-            await manifests.trees(repository, one, folders) for one in sorted(commits)
+            await manifests.trees(repository, commit, folders) for commit in sorted(commits)
         ]
         for folder in folders:
-            if all(one[folder] != now[folder] for one in then):
+            if all(trees[folder] != now[folder] for trees in then):
                 raise Conflict(f"folder {folder} of {base} is no longer what the release has there")
 
     async def _commit(self, place: Place, branch: str) -> str | None:

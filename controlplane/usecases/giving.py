@@ -64,9 +64,9 @@ async def _origins(
     tx: Transaction, spec: model.Pipeline, effect: fx.Promote
 ) -> dict[str, Revision]:
     """What is known of the commits from the first stage, by commit."""
-    commits = {one.commit for one in effect.revisions.values()}
+    commits = {revision.commit for revision in effect.revisions.values()}
     rows = await tx.revisions.select(service_id=spec.first.services, sha=commits)
-    return {one.sha: one for one in reversed(rows)}
+    return {revision.sha: revision for revision in reversed(rows)}
 
 
 def _columns(

@@ -76,8 +76,8 @@ class Globals(Definitions[GlobalService]):
         require_member(actor)
         blank = GlobalService(**self._blank(change.common))
 
-        async def fill(tx: Transaction, one: GlobalService) -> GlobalService:
-            return await self._with_source(tx, actor, one, change)
+        async def fill(tx: Transaction, definition: GlobalService) -> GlobalService:
+            return await self._with_source(tx, actor, definition, change)
 
         return await self._make(actor, blank, fill)
 
@@ -85,10 +85,10 @@ class Globals(Definitions[GlobalService]):
         """Change one; all its services follow."""
         require_member(actor)
 
-        async def fill(tx: Transaction, one: GlobalService) -> GlobalService:
+        async def fill(tx: Transaction, definition: GlobalService) -> GlobalService:
             if change.source_id or change.template:
-                return await self._with_source(tx, actor, one, change)
-            return one
+                return await self._with_source(tx, actor, definition, change)
+            return definition
 
         return await self._renew(actor, id, change.common.columns, fill)
 
@@ -98,13 +98,13 @@ class Globals(Definitions[GlobalService]):
         async with self._deps.store.read() as tx:
             if id:
                 before = await self._open(tx, actor, id)
-                one = replace(before, **change.common.columns(before))
+                definition = replace(before, **change.common.columns(before))
             else:
-                one = GlobalService(**self._blank(change.common))
-                await check_place(tx, actor, one.project_id)
+                definition = GlobalService(**self._blank(change.common))
+                await check_place(tx, actor, definition.project_id)
             if not id or change.source_id or change.template:
-                one = await self._with_source(tx, actor, one, change)
-        return await self._planned(actor, one)
+                definition = await self._with_source(tx, actor, definition, change)
+        return await self._planned(actor, definition)
 
     async def override(
         self,
@@ -123,8 +123,8 @@ class Globals(Definitions[GlobalService]):
         patch = _patch(change, without)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
-            one = await self._find(tx, id)
-            require(actor, Verb.READ, one.target)
+            definition = await self._find(tx, id)
+            require(actor, Verb.READ, definition.target)
             cluster = await find_cluster(tx, cluster_id)
             require(actor, Verb.WRITE, cluster.target.below(Kind.SERVICE))
             await check_thawed(tx, cluster.id)
@@ -135,13 +135,13 @@ class Globals(Definitions[GlobalService]):
             )
             row = replace(row, patch=patch, updated_at=now, actor=who)
             await self._keep(tx, before, row)
-            template, _ = await template_of(tx, one)
+            template, _ = await template_of(tx, definition)
             check_override(template, patch)
             await self._deps.audit(
                 tx,
                 actor,
                 "overrideGlobalService",
-                f"{one.name} in {cluster.handle}",
+                f"{definition.name} in {cluster.handle}",
                 id,
                 fields=[d.field for d in delta(template, patch)][:50],
             )
@@ -151,18 +151,18 @@ class Globals(Definitions[GlobalService]):
     async def sources(self, actor: Actor, globals: Sequence[GlobalService]) -> list[Service]:
         """The services that these hand on, as far as the actor may see them."""
         require_member(actor)
-        ids = {one.source_id for one in globals if one.source_id}
+        ids = {definition.source_id for definition in globals if definition.source_id}
         if not ids:
             return []
         async with self._deps.store.read() as tx:
             found = await tx.services.select(id=ids)
-        return [one for one in found if actor.may(Verb.READ, one.target)]
+        return [service for service in found if actor.may(Verb.READ, service.target)]
 
     async def clusters(self, actor: Actor, id: str) -> list[ClusterView]:
         """What each cluster that fits has, as far as the actor may see it, by handle."""
-        one = await self.get(actor, id)
+        definition = await self.get(actor, id)
         async with self._deps.store.read() as tx:
-            template, _ = await template_of(tx, one)
+            template, _ = await template_of(tx, definition)
             owned = {row.cluster_id for row in await tx.services.select(owner_id=id)}
             patches = {row.cluster_id: row for row in await tx.overrides.select(global_id=id)}
             found = await tx.clusters.select(id=owned | patches.keys())
@@ -183,7 +183,7 @@ class Globals(Definitions[GlobalService]):
             await tx.overrides.add(row)
 
     async def _with_source(
-        self, tx: Transaction, actor: Actor, one: GlobalService, change: GlobalChange
+        self, tx: Transaction, actor: Actor, definition: GlobalService, change: GlobalChange
     ) -> GlobalService:
         if bool(change.source_id) == bool(change.template):
             raise Invalid("give either a service or a template", field="template")
@@ -192,10 +192,10 @@ class Globals(Definitions[GlobalService]):
             require(actor, Verb.WRITE, source.target)
             if source.owner_id is not None or source.mirrored:
                 raise Conflict(f"service {source.name!r} is defined elsewhere itself")
-            return replace(one, source_id=source.id, template=None)
+            return replace(definition, source_id=source.id, template=None)
         given = change.template
-        template = await template_from(tx, actor, given, one.template) if given else None
-        return replace(one, source_id=None, template=template)
+        template = await template_from(tx, actor, given, definition.template) if given else None
+        return replace(definition, source_id=None, template=template)
 
 
 def _patch(change: ServiceChange, without: Collection[str]) -> Override:
@@ -203,7 +203,7 @@ def _patch(change: ServiceChange, without: Collection[str]) -> Override:
     if strange := [name for name in _SAME_EVERYWHERE if getattr(change, name)]:
         raise Invalid("is the same in all clusters", field=strange[0])
     columns = change.checked()
-    allowed = {one.name for one in fields(Override)}
+    allowed = {field.name for field in fields(Override)}
     patch = {name: value for name, value in columns.items() if name in allowed}
     if without:
         given = patch.get("configuration", {})

@@ -104,7 +104,7 @@ async def taken_back(
     before = await tx.revisions.select(service_id=service.id, digest=found.instead)
     if not found.instead or not before:
         return columns, []
-    good = max(before, key=lambda one: one.inserted_at)
+    good = max(before, key=lambda revision: revision.inserted_at)
     columns |= {
         "digest": good.digest,
         "attestation": good.attestation,

@@ -141,7 +141,7 @@ class Identity:
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
             rows = await tx.tokens.select(user_id=actor.id, kind=TokenKind.SESSION, revoked_at=None)
-        return [one for one in rows if one.expires_at is None or one.expires_at > now]
+        return [row for row in rows if row.expires_at is None or row.expires_at > now]
 
     async def create_token(
         self,

@@ -29,7 +29,7 @@ async def upstream(tx: Transaction, ids: Collection[str]) -> set[str]:
         found |= ahead
         _check_size(found)
         rows = await tx.service_imports.select(service_id=ahead)
-        ahead = {one.source_id for one in rows} - found
+        ahead = {row.source_id for row in rows} - found
     return found
 
 
@@ -40,29 +40,32 @@ async def downstream(tx: Transaction, ids: Collection[str]) -> set[str]:
         found |= ahead
         _check_size(found)
         rows = await tx.service_imports.select(source_id=ahead)
-        ahead = {one.service_id for one in rows} - found
+        ahead = {row.service_id for row in rows} - found
     return found
 
 
 async def graph_of(tx: Transaction, ids: Collection[str]) -> Graph:
     """The part of the graph with these services; a removed one is not in it."""
     services = await tx.services.select(id=ids) if ids else []
-    homes = {one.cluster_id for one in services}
+    homes = {service.cluster_id for service in services}
     handles = {c.id: c.handle for c in await tx.clusters.select(id=homes)} if homes else {}
     exports = _by_service(await tx.service_exports.select(service_id=ids) if ids else [])
     imports = _by_service(await tx.service_imports.select(service_id=ids) if ids else [])
     return {
-        one.id: _node(
-            one, handles[one.cluster_id], exports.get(one.id, ()), imports.get(one.id, ())
+        service.id: _node(
+            service,
+            handles[service.cluster_id],
+            exports.get(service.id, ()),
+            imports.get(service.id, ()),
         )
-        for one in services
+        for service in services
     }
 
 
 async def imports_of(tx: Transaction, service_ids: Collection[str]) -> Resolved:
     """What services import now."""
     rows = await tx.service_imports.select(service_id=service_ids) if service_ids else []
-    users = {one.service_id for one in rows}
+    users = {row.service_id for row in rows}
     if not users:
         return Resolved({}, {})
     try:
@@ -79,7 +82,7 @@ async def flow_values(
     resolved = await imports_of(tx, service_ids)
     wanted = set(service_ids)
     values = {
-        id: {alias: one.value for alias, one in found.items()}
+        id: {alias: flowing.value for alias, flowing in found.items()}
         for id, found in resolved.imports.items()
         if id in wanted
     }
@@ -89,16 +92,16 @@ async def flow_values(
 async def check_not_imported(tx: Transaction, service: Service) -> None:
     """Conflict: other services import from it, and have no default."""
     rows = await tx.service_imports.select(source_id=service.id)
-    await refuse_in_use(tx, service, [one for one in rows if one.default is None])
+    await refuse_in_use(tx, service, [row for row in rows if row.default is None])
 
 
 async def refuse_in_use(tx: Transaction, service: Service, uses: Sequence[ServiceImport]) -> None:
     """Conflict: there are such imports; names who has them."""
     if not uses:
         return
-    users = await tx.services.select(id={one.service_id for one in uses})
-    names = ", ".join(sorted(one.name for one in users)[:5])
-    what = ", ".join(sorted({one.export for one in uses})[:5])
+    users = await tx.services.select(id={use.service_id for use in uses})
+    names = ", ".join(sorted(service.name for service in users)[:5])
+    what = ", ".join(sorted({use.export for use in uses})[:5])
     raise Conflict(f"{names} import {what} of service {service.name!r}: change them first")
 
 
@@ -106,14 +109,14 @@ async def forget_flow(tx: Transaction, service_id: str) -> None:
     """Remove what a removed service exports and imports."""
     for export in await tx.service_exports.select(service_id=service_id):
         await tx.service_exports.remove(export.id)
-    for one in await tx.service_imports.select(service_id=service_id):
-        await tx.service_imports.remove(one.id)
+    for service_import in await tx.service_imports.select(service_id=service_id):
+        await tx.service_imports.remove(service_import.id)
 
 
 def _by_service(rows: Sequence[R]) -> dict[str, list[R]]:
     found: dict[str, list[R]] = {}
-    for one in rows:
-        found.setdefault(one.service_id, []).append(one)
+    for row in rows:
+        found.setdefault(row.service_id, []).append(row)
     return found
 
 
@@ -127,8 +130,16 @@ def _node(
         service.id,
         f"{handle}/{service.name}",
         service.project_id or DEFAULT_PROJECT,
-        {one.name: Export(one.name, one.type, one.value, one.shared) for one in exports},
-        {one.alias: Import(one.alias, one.source_id, one.export, one.default) for one in imports},
+        {
+            export.name: Export(export.name, export.type, export.value, export.shared)
+            for export in exports
+        },
+        {
+            imported.alias: Import(
+                imported.alias, imported.source_id, imported.export, imported.default
+            )
+            for imported in imports
+        },
         {
             "service.name": service.name,
             "service.namespace": service.namespace,

@@ -22,8 +22,8 @@ async def check_changeable(
     await check_thawed(tx, service.cluster_id)
     if inherited := sorted(set(changed) & set(FIELDS)):
         await _check_own(tx, service, inherited)
-        for one in await tx.globals.select(source_id=service.id):
-            if not actor.may(Verb.WRITE, one.target):
+        for definition in await tx.globals.select(source_id=service.id):
+            if not actor.may(Verb.WRITE, definition.target):
                 raise Forbidden(
                     f"a global service hands on service {service.name!r} to other clusters: "
                     f"{actor.email or actor.name} may not change services there"
@@ -40,9 +40,10 @@ async def check_deletable(tx: Transaction, service: Service) -> None:
                 f"service {service.name!r} comes from {service.owner_kind.noun} {owner.name!r} and "
                 "would be made anew: let that leave out this cluster, or delete it"
             )
-    for one in await tx.globals.select(source_id=service.id, ending_at=None):
+    for definition in await tx.globals.select(source_id=service.id, ending_at=None):
         raise Conflict(
-            f"global service {one.name!r} hands on service {service.name!r}: delete that first"
+            f"service {service.name!r} is the source of global service {definition.name!r}: delete "
+            "the global service first"
         )
 
 

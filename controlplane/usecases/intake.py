@@ -93,7 +93,7 @@ class Intake:
         if service is None or service.deleted_at is not None:
             return
         id = service.id
-        present = [_component(id, batch.cluster_id, one, at) for one in body.present]
+        present = [_component(id, batch.cluster_id, observed, at) for observed in body.present]
         gone = {_component_id(id, key) for key in body.gone}
         await batch.take_inventory(id, present, gone, complete=body.complete)
         batch.changed.add((SERVICE, id))
@@ -133,7 +133,8 @@ class Intake:
                 "paths": list(body.paths),
                 "healed": body.healed,
                 "changes": [
-                    {"pointer": one.pointer, "old": one.old, "new": one.new} for one in body.changes
+                    {"pointer": change.pointer, "old": change.old, "new": change.new}
+                    for change in body.changes
                 ],
             },
         )
@@ -303,26 +304,28 @@ def _component_id(service_id: str, key: ObjectKey) -> str:
     return hashlib.sha256("\0".join((service_id, *key)).encode()).hexdigest()
 
 
-def _component(service_id: str, cluster_id: str, one: ObservedComponent, at: datetime) -> Component:
-    group, kind, namespace, name = one.key
+def _component(
+    service_id: str, cluster_id: str, observed: ObservedComponent, at: datetime
+) -> Component:
+    group, kind, namespace, name = observed.key
     return Component(
-        id=_component_id(service_id, one.key),
+        id=_component_id(service_id, observed.key),
         service_id=ServiceId(service_id),
         cluster_id=ClusterId(cluster_id),
         group=group,
-        version=one.version,
+        version=observed.version,
         kind=kind,
         namespace=namespace,
         name=name,
-        uid=one.uid,
-        owner_uid=one.owner_uid,
-        state=one.state,
-        message=one.message,
-        synced=one.synced,
-        images=one.images,
+        uid=observed.uid,
+        owner_uid=observed.owner_uid,
+        state=observed.state,
+        message=observed.message,
+        synced=observed.synced,
+        images=observed.images,
         updated_at=at,
-        labels=one.labels,
-        generation=one.generation,
-        hash=one.hash,
-        finalizers=one.finalizers,
+        labels=observed.labels,
+        generation=observed.generation,
+        hash=observed.hash,
+        finalizers=observed.finalizers,
     )

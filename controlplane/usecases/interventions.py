@@ -42,13 +42,13 @@ class Interventions:
             service = await find_defined(tx, service_id, going=True)
             require(actor, Verb.WRITE, service.target)
             await check_thawed(tx, service.cluster_id)
-            waiting = {one.key: one for one in service.awaiting}
-            if unknown := [str(one) for one in objects if one.key not in waiting]:
+            waiting = {pending.key: pending for pending in service.awaiting}
+            if unknown := [str(name) for name in objects if name.key not in waiting]:
                 raise Conflict(f"does not wait for a confirmation: {', '.join(unknown[:5])}")
             sequence = service.sequence + 1
-            confirmed = Confirmation(sequence, tuple(waiting[one.key] for one in objects))
+            confirmed = Confirmation(sequence, tuple(waiting[name.key] for name in objects))
             await tx.services.change(service.id, sequence=sequence, confirmed=confirmed)
-            names = [str(one) for one in confirmed.objects]
+            names = [str(name) for name in confirmed.objects]
             await tx.ledger.append([self._entry(service, sequence, actor, names)])
             await self._deps.audit(
                 tx, actor, "confirmDeletions", service.name, service.id, objects=names[:100]
@@ -103,13 +103,13 @@ class Interventions:
             group = await find_cluster_group(tx, group_id)
             require(actor, Verb.WRITE, group.target)
             clusters = [
-                one
-                for one in await tx.clusters.select(ending_at=None)
-                if group.holds(one) and not one.keeps_agent and one.id not in without
+                cluster
+                for cluster in await tx.clusters.select(ending_at=None)
+                if group.holds(cluster) and not cluster.keeps_agent and cluster.id not in without
             ]
-            for one in clusters:
-                require(actor, Verb.WRITE, one.target)
-            await tx.commands.add_each(self._upgrade(one, wanted) for one in clusters)
+            for cluster in clusters:
+                require(actor, Verb.WRITE, cluster.target)
+            await tx.commands.add_each(self._upgrade(cluster, wanted) for cluster in clusters)
             await self._deps.audit(
                 tx, actor, "upgradeAgents", group.name, group.id, clusters=len(clusters), **wanted
             )
@@ -130,9 +130,9 @@ class Interventions:
         return Command(self._deps.new_id(), cluster.id, CommandKind.UPGRADE, now, payload=wanted)
 
     def _wake_agents(self, clusters: Iterable[Cluster]) -> None:
-        for one in clusters:
-            self._deps.bus.publish(DESIRED, f"{one.id}/upgrade")
-            self._deps.bus.publish(CLUSTER, one.id)
+        for cluster in clusters:
+            self._deps.bus.publish(DESIRED, f"{cluster.id}/upgrade")
+            self._deps.bus.publish(CLUSTER, cluster.id)
 
     def _entry(
         self, service: Service, sequence: int, actor: Actor, names: list[str]

@@ -69,8 +69,8 @@ class Keys:
         for row in rows:
             if not self._ring.holds(row.id):
                 self._ring.take(row.id, await self._opened(row))
-        begun = [one for one in rows if one.begins_at <= now]
-        newest = max(begun, key=lambda one: (one.begins_at, one.id)).id if begun else ""
+        begun = [row for row in rows if row.begins_at <= now]
+        newest = max(begun, key=lambda row: (row.begins_at, row.id)).id if begun else ""
         before, self._sealing = self._sealing, newest
         if newest:
             self._ring.seal_with(newest)
@@ -88,7 +88,11 @@ class Keys:
     async def rewrap(self) -> int:
         """Wrap with the key-encryption key of now what another one has wrapped; how many rows."""
         async with self._deps.store.read() as tx:
-            rows = [one for one in await tx.data_keys.select() if one.kek != self._kek.name]
+            rows = [
+                data_key
+                for data_key in await tx.data_keys.select()
+                if data_key.kek != self._kek.name
+            ]
         return await self._wrap_anew(rows)
 
     async def rotate(self, actor: Actor) -> DataKey:
@@ -109,11 +113,11 @@ class Keys:
         """Which keys there are, and how many rows are still to be sealed anew."""
         require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))
         async with self._deps.store.read() as tx:
-            rows = sorted(await tx.data_keys.select(), key=lambda one: one.begins_at)
+            rows = sorted(await tx.data_keys.select(), key=lambda row: row.begins_at)
             behind = 0
             for place in _sealed(tx):
-                behind += len([one async for one in self._behind(place)])
-        begun = [one for one in rows if one.begins_at <= self._deps.clock.now()]
+                behind += len([row_id async for row_id in self._behind(place)])
+        begun = [row for row in rows if row.begins_at <= self._deps.clock.now()]
         current = begun[-1] if begun else None
         return KeyState(tuple(rows), current, behind, self._kek.name, self._unopened)
 

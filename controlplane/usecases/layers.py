@@ -20,7 +20,7 @@ async def layers_of(
     tx: Transaction, services: Sequence[Service], bound: Mapping[str, Sequence[ServiceContext]]
 ) -> Layers:
     """The values of each context bound to each service, by both ids, and what each is from."""
-    ids = {one.id for rows in bound.values() for one in rows}
+    ids = {context.id for rows in bound.values() for context in rows}
     overrides = await tx.context_overrides.select(context_id=ids) if ids else []
     places = await _places(tx, services, overrides)
     return {
@@ -36,21 +36,21 @@ async def _places(
     """What the clusters of services stand in, widest first, by the cluster's id."""
     if not overrides:
         return {}
-    clusters = await tx.clusters.select(id={one.cluster_id for one in services})
-    kinds = {one.layer for one in overrides}
+    clusters = await tx.clusters.select(id={service.cluster_id for service in services})
+    kinds = {override.layer for override in overrides}
     groups = await tx.cluster_groups.select() if Layer.GROUP in kinds else []
-    projects = {one.id: one.name for one in await tx.projects.select()}
-    return {one.id: _of(one, groups, projects) for one in clusters}
+    projects = {project.id: project.name for project in await tx.projects.select()}
+    return {cluster.id: _of(cluster, groups, projects) for cluster in clusters}
 
 
 def _of(
     cluster: Cluster, groups: Sequence[ClusterGroup], projects: Mapping[str, str]
 ) -> list[Place]:
     project = cluster.project_id or DEFAULT_PROJECT
-    held = sorted((one for one in groups if one.holds(cluster)), key=lambda one: one.name)
+    held = sorted((group for group in groups if group.holds(cluster)), key=lambda group: group.name)
     return [
         Place(Layer.PROJECT, project, projects.get(project, project)),
-        *(Place(Layer.GROUP, one.id, one.name) for one in held),
+        *(Place(Layer.GROUP, group.id, group.name) for group in held),
         Place(Layer.CLUSTER, cluster.id, cluster.handle),
     ]
 

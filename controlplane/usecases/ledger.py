@@ -41,13 +41,13 @@ class Trace:
     @property
     def live(self) -> int:
         """How many services have it, or something later."""
-        return sum(one.standing in ARRIVED - {Standing.UNCHANGED} for one in self.walks)
+        return sum(path.standing in ARRIVED - {Standing.UNCHANGED} for path in self.walks)
 
     @property
     def stragglers(self) -> list[Walk]:
         """The walks that have not arrived, the longest waiting first."""
-        late = [one for one in self.walks if one.standing not in ARRIVED]
-        return sorted(late, key=lambda one: (one.since is not None, one.since))
+        late = [path for path in self.walks if path.standing not in ARRIVED]
+        return sorted(late, key=lambda path: (path.since is not None, path.since))
 
 
 class Reports:
@@ -100,8 +100,8 @@ class Reports:
             before = await self._at(tx, actor, then, within)
             after = await self._at(tx, actor, now, within)
             changes = difference(before, then, after, now)
-            shown = [one.after or one.before for one in changes]
-            return changes, await _named(tx, [one for one in shown if one])
+            shown = [change.after or change.before for change in changes]
+            return changes, await _named(tx, [deployment for deployment in shown if deployment])
 
     async def trace(self, actor: Actor, sha: str, repository_id: str | None = None) -> Trace:
         """How far a commit has come. NotFound: no service has had it, or is to have it."""
@@ -111,13 +111,13 @@ class Reports:
         visible = actor.policy.visible(Kind.SERVICE)
         async with self._deps.store.read() as tx:
             found = await tx.deployments.of_commit(sha, visible)
-            if len({one.sha for one in found}) > 1:
+            if len({deployment.sha for deployment in found}) > 1:
                 raise Invalid("several commits begin so: give more of it", field="sha")
             services = await self._concerned(tx, actor, found, repository_id)
-            clusters = await _clusters(tx, {one.cluster_id for one in services})
+            clusters = await _clusters(tx, {service.cluster_id for service in services})
         if not found and not services:
             raise NotFound
-        newest = {one.service_id: one for one in found}
+        newest = {deployment.service_id: deployment for deployment in found}
         now = self._deps.clock.now()
         walks = [walk(s, clusters.get(s.cluster_id), newest.get(s.id), now) for s in services]
         return Trace(found[0].sha or sha if found else sha, stage_times(found), walks)
@@ -143,15 +143,19 @@ class Reports:
         if repository_id:
             services = await tx.services.select(repository_id=repository_id)
         else:
-            services = await _services(tx, {one.service_id for one in found})
+            services = await _services(tx, {deployment.service_id for deployment in found})
         if len(services) > _MOST_SERVICES:
             raise LimitExceeded(f"{len(services):,} services, {_MOST_SERVICES:,} at most")
-        return [one for one in services if actor.may(Verb.READ, one.target)]
+        return [service for service in services if actor.may(Verb.READ, service.target)]
 
 
 async def _named(tx: Transaction, deployments: Sequence[Deployment]) -> Named:
-    services = await tx.deployments.service_names({one.service_id for one in deployments})
-    handles = await tx.deployments.cluster_handles({one.cluster_id for one in deployments})
+    services = await tx.deployments.service_names(
+        {deployment.service_id for deployment in deployments}
+    )
+    handles = await tx.deployments.cluster_handles(
+        {deployment.cluster_id for deployment in deployments}
+    )
     return Named(deployments, services, handles)
 
 
@@ -164,9 +168,11 @@ async def _services(tx: Transaction, ids: set[str]) -> list[Service]:
 
 async def _clusters(tx: Transaction, ids: set[str]) -> dict[str, Cluster]:
     rows = [
-        one for part in _parts(ids) for one in await tx.clusters.select(id=part, deleted_at=ANY)
+        cluster
+        for part in _parts(ids)
+        for cluster in await tx.clusters.select(id=part, deleted_at=ANY)
     ]
-    return {one.id: one for one in rows}
+    return {cluster.id: cluster for cluster in rows}
 
 
 def _parts(ids: set[str], size: int = 2_000) -> list[list[str]]:

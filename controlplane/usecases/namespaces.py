@@ -48,7 +48,7 @@ class Namespaces(Definitions[ManagedNamespace]):
         blank = ManagedNamespace(**self._blank(change.common))
         blank = replace(blank, **{"namespace": blank.name, **change.columns()}).checked()
         return await self._make(
-            actor, blank, lambda tx, one: _with_template(tx, actor, one, change)
+            actor, blank, lambda tx, definition: _with_template(tx, actor, definition, change)
         )
 
     async def update(self, actor: Actor, id: str, change: NamespaceChange) -> ManagedNamespace:
@@ -58,14 +58,14 @@ class Namespaces(Definitions[ManagedNamespace]):
             actor,
             id,
             lambda before: change.common.columns(before) | change.columns(),
-            lambda tx, one: _with_template(tx, actor, one.checked(), change),
+            lambda tx, definition: _with_template(tx, actor, definition.checked(), change),
         )
 
 
 async def _with_template(
-    tx: Transaction, actor: Actor, one: ManagedNamespace, change: NamespaceChange
+    tx: Transaction, actor: Actor, definition: ManagedNamespace, change: NamespaceChange
 ) -> ManagedNamespace:
     if change.template is None:
-        return one
-    given = replace(change.template, namespace=one.namespace)
-    return replace(one, template=await template_from(tx, actor, given, one.template))
+        return definition
+    given = replace(change.template, namespace=definition.namespace)
+    return replace(definition, template=await template_from(tx, actor, given, definition.template))

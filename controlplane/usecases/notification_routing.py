@@ -74,14 +74,14 @@ class Routing:
             known = await _known(tx, waiting)
             told: list[Notification] = []
             deliveries: list[Delivery] = []
-            for one in waiting:
-                located, commits = await _located(tx, one, known)
+            for pending in waiting:
+                located, commits = await _located(tx, pending, known)
                 if located is not None:
                     told.append(located)
                     wanted = _wanted(located, commits, routers, {sink.id: sink for sink in sinks})
-                    deliveries += self._deliveries(_id(one), wanted)
+                    deliveries += self._deliveries(_id(pending), wanted)
             await tx.notifications.routed(told, self._deps.clock.now())
-            await tx.notifications.drop({_id(one) for one in waiting} - set(map(_id, told)))
+            await tx.notifications.drop({_id(pending) for pending in waiting} - set(map(_id, told)))
             await tx.deliveries.add_each(deliveries)
         return len(waiting)
 
@@ -97,7 +97,7 @@ class Routing:
     def _deliveries(self, id: int, sinks: Iterable[Sink]) -> list[Delivery]:
         """One notification on its way to each of some sinks."""
         now, new_id = self._deps.clock.now(), self._deps.new_id
-        return [Delivery(new_id(), id, one.id, one.project_id, now, now) for one in sinks]
+        return [Delivery(new_id(), id, sink.id, sink.project_id, now, now) for sink in sinks]
 
 
 class Watch:
@@ -129,7 +129,7 @@ class Watch:
         async with self._deps.store.read() as tx:
             broken = await tx.repositories.select(health=GitHealth.FAILED)
             marks = {m.id for m in await tx.marks.select() if m.id.startswith("repository:")}
-        failing = {f"repository:{one.id}": one for one in broken}
+        failing = {f"repository:{repository.id}": repository for repository in broken}
         for id, repository in failing.items():
             if id not in marks:
                 subject = f"repository {repository.url} cannot be followed"
@@ -186,48 +186,54 @@ class Watch:
 
 
 async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _Known:
-    ids = {one.service_id for one in waiting if one.service_id}
+    ids = {pending.service_id for pending in waiting if pending.service_id}
     services = await tx.services.select(id=ids, deleted_at=ANY) if ids else []
-    homes = {one.cluster_id for one in services}
+    homes = {service.cluster_id for service in services}
     clusters = await tx.clusters.select(id=homes) if homes else []
-    healthy = {_id(one) for one in waiting if one.kind is NotificationKind.SERVICE_RECOVERED}
+    healthy = {
+        _id(pending) for pending in waiting if pending.kind is NotificationKind.SERVICE_RECOVERED
+    }
     before = await tx.notifications.stages_before(healthy)
-    return _Known({one.id: one for one in services}, {one.id: one for one in clusters}, before)
+    return _Known(
+        {service.id: service for service in services},
+        {cluster.id: cluster for cluster in clusters},
+        before,
+    )
 
 
 async def _located(
-    tx: Transaction, one: Notification, known: _Known
+    tx: Transaction, pending: Notification, known: _Known
 ) -> tuple[Notification | None, Mapping[str, str]]:
     """What is to be told, with names, and the commits that it is of, by repository.
 
     None: it is no news.
     """
-    if one.service_id:
-        service = known.services.get(one.service_id)
+    if pending.service_id:
+        service = known.services.get(pending.service_id)
         if service is None:
             return None, {}
-        commits = {service.repository_id or "": one.detail.get("sha", "")}
-        return _of_service(one, service, known), commits
-    if one.pipeline_id:
-        pipeline = await tx.pipelines.peek(id=one.pipeline_id)
+        commits = {service.repository_id or "": pending.detail.get("sha", "")}
+        return _of_service(pending, service, known), commits
+    if pending.pipeline_id:
+        pipeline = await tx.pipelines.peek(id=pending.pipeline_id)
         if pipeline is None:
             return None, {}
-        return await _of_pipeline(tx, one, pipeline)
-    return one, {}
+        return await _of_pipeline(tx, pending, pipeline)
+    return pending, {}
 
 
 async def _of_pipeline(
-    tx: Transaction, one: Notification, pipeline: Pipeline
+    tx: Transaction, pending: Notification, pipeline: Pipeline
 ) -> tuple[Notification, Mapping[str, str]]:
     """With the stage's name, and the commits of the release that it is about."""
-    shas, environment = _release(pipeline, one.detail)
+    shas, environment = _release(pipeline, pending.detail)
     services = await tx.services.select(id=set(shas)) if shas else []
     commits = {str(s.repository_id): shas[s.id] for s in services if s.repository_id}
     shown = {commit_key(id): sha for id, sha in commits.items()}
     place = {"pipeline": pipeline.name, "environment": environment}
-    subject = f"pipeline {pipeline.name}: {one.subject}"[:320]
-    detail = {**one.detail, **place, **shown}
-    told = replace(one, subject=subject, project_id=_in(pipeline.project_id), detail=detail)
+    subject = f"pipeline {pipeline.name}: {pending.subject}"[:320]
+    detail = {**pending.detail, **place, **shown}
+    told = replace(pending, subject=subject, project_id=_in(pipeline.project_id), detail=detail)
     return told, commits
 
 
@@ -246,31 +252,31 @@ def _release(pipeline: Pipeline, detail: Mapping[str, str]) -> tuple[Mapping[Ser
     return release.commits if release else {}, stage.name if stage else ""
 
 
-def _of_service(one: Notification, service: Service, known: _Known) -> Notification:
+def _of_service(pending: Notification, service: Service, known: _Known) -> Notification:
     cluster = known.clusters.get(service.cluster_id)
     handle = cluster.handle if cluster else service.cluster_id
-    kind, says = one.kind, _SAYS[one.kind]
-    if kind is NotificationKind.SERVICE_RECOVERED and known.before.get(_id(one)) not in ILL:
+    kind, says = pending.kind, _SAYS[pending.kind]
+    if kind is NotificationKind.SERVICE_RECOVERED and known.before.get(_id(pending)) not in ILL:
         kind, says = NotificationKind.SERVICE_UPDATE, "is healthy"
-    severity = Severity.INFO if kind is NotificationKind.SERVICE_UPDATE else one.severity
+    severity = Severity.INFO if kind is NotificationKind.SERVICE_UPDATE else pending.severity
     return replace(
-        one,
+        pending,
         kind=kind,
         severity=severity,
         subject=f"{service.name} in {handle} {says}"[:320],
         project_id=_in(service.project_id),
-        detail={**one.detail, "cluster": handle, "service": service.name},
+        detail={**pending.detail, "cluster": handle, "service": service.name},
     )
 
 
 def _wanted(
-    one: Notification,
+    pending: Notification,
     commits: Mapping[str, str],
     routers: Iterable[Router],
     sinks: dict[str, Sink],
 ) -> list[Sink]:
     """The sinks that get it, each once."""
-    ids = {id for router in routers if router.takes(one) for id in router.sinks}
+    ids = {id for router in routers if router.takes(pending) for id in router.sinks}
     of_commits = (sink for sink in sinks.values() if sink.type in COMMIT_STATUS)
     ids |= {sink.id for sink in of_commits if commits.get(sink.repository_id)}
     return [sinks[id] for id in sorted(ids) if id in sinks]
@@ -280,6 +286,6 @@ def _in(project_id: str | None) -> str:
     return project_id or DEFAULT_PROJECT
 
 
-def _id(one: Notification) -> int:
-    assert one.id is not None  # It was read from the store.
-    return one.id
+def _id(pending: Notification) -> int:
+    assert pending.id is not None  # It was read from the store.
+    return pending.id

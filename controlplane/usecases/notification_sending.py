@@ -61,16 +61,16 @@ class Sending:
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             claimed = await tx.deliveries.claim(now, _AT_ONCE)
-        await asyncio.gather(*(self._try(one) for one in claimed))
+        await asyncio.gather(*(self._try(delivery) for delivery in claimed))
         return len(claimed)
 
     async def forward_audit(self) -> None:
         """Send what is new in the audit trail to each sink that takes it."""
         async with self._deps.store.read() as tx:
-            sinks = [one for one in await tx.sinks.select() if one.audit]
+            sinks = [sink for sink in await tx.sinks.select() if sink.audit]
         now = self._deps.clock.now()
-        due = [one for one in sinks if one.due_at is None or one.due_at <= now]
-        await asyncio.gather(*(self._forward(one) for one in due))
+        due = [sink for sink in sinks if sink.due_at is None or sink.due_at <= now]
+        await asyncio.gather(*(self._forward(sink) for sink in due))
 
     async def _try(self, delivery: Delivery) -> None:
         now = self._deps.clock.now()
@@ -112,30 +112,30 @@ class Sending:
         request = self._request(sink, secrets, delivery, found[0])
         return await self._outward.post(request.url, request.headers, request.body)
 
-    async def _tell_host(self, host: Host, repository_id: str, one: Notification) -> int:
+    async def _tell_host(self, host: Host, repository_id: str, news: Notification) -> int:
         """Give a commit its status, and its request a comment; the status of the answer."""
-        told = outcome(one, repository_id)
+        told = outcome(news, repository_id)
         if told is None:
             return 200
         request = host.status(told)
         status = await self._outward.post(request.url, request.headers, request.body)
-        if status < 300 and told.is_final and one.service_id:
-            await self._comments.tell(host, one.service_id, repository_id, told.sha)
+        if status < 300 and told.is_final and news.service_id:
+            await self._comments.tell(host, news.service_id, repository_id, told.sha)
         return status
 
     def _request(
-        self, sink: Sink, secrets: Mapping[str, str], delivery: Delivery, one: Notification
+        self, sink: Sink, secrets: Mapping[str, str], delivery: Delivery, news: Notification
     ) -> Outgoing:
         if sink.type in _CHATS:
-            return _CHATS[sink.type](secrets, one)
+            return _CHATS[sink.type](secrets, news)
         now = self._deps.clock.now()
-        return webhook(secrets, delivery.id, now, one.kind.value, one.at, event(one))
+        return webhook(secrets, delivery.id, now, news.kind.value, news.at, event(news))
 
-    def _line(self, one: Notification) -> bytes:
+    def _line(self, news: Notification) -> bytes:
         """A notification in the clothes of an audit row, which syslog knows."""
-        detail = {"text": one.text, **one.detail}
-        entry = AuditEntry(one.at, SYSTEM.name, one.kind.value, Verdict.ALLOWED, SYSTEM.id)
-        return syslog(replace(entry, target=one.subject, detail=detail), self._host)
+        detail = {"text": news.text, **news.detail}
+        entry = AuditEntry(news.at, SYSTEM.name, news.kind.value, Verdict.ALLOWED, SYSTEM.id)
+        return syslog(replace(entry, target=news.subject, detail=detail), self._host)
 
     async def _forward(self, sink: Sink) -> None:
         """Send to one sink, if no other replica does."""
@@ -176,9 +176,9 @@ class Sending:
     async def _send_rows(self, sink: Sink, kind: AuditKind, rows: Sequence[AuditEntry]) -> None:
         secrets, now = opened_sink(self._deps.sealer, sink), self._deps.clock.now()
         if sink.type is SinkType.SYSLOG:
-            await self._outward.syslog(secrets["url"], [syslog(one, self._host) for one in rows])
+            await self._outward.syslog(secrets["url"], [syslog(row, self._host) for row in rows])
             return
-        id, data = f"{sink.id}-{kind.value}-{rows[0].number}", [as_object(one) for one in rows]
+        id, data = f"{sink.id}-{kind.value}-{rows[0].number}", [as_object(row) for row in rows]
         request = webhook(secrets, id, now, f"audit.{kind.value}", rows[-1].at, data)
         status = await self._outward.post(request.url, request.headers, request.body)
         if status >= 300:

@@ -138,7 +138,7 @@ class Notifying:
             if sink is None:
                 raise NotFound
             require(actor, Verb.WRITE, sink.target)
-            users = [one.name for one in await tx.routers.select() if id in one.sinks]
+            users = [router.name for router in await tx.routers.select() if id in router.sinks]
             if users:
                 raise Conflict(f"routers still send to it: {', '.join(users[:5])}")
             await tx.sinks.remove(id)
@@ -219,7 +219,7 @@ class Notifying:
 
     async def _new_sink(self, tx: Transaction, actor: Actor, draft: SinkDraft) -> Sink:
         now, project = self._deps.clock.now(), await _project(tx, draft.project_id)
-        ends = {one.kind.value: one.number for one in await tx.audit.chains()}
+        ends = {chain.kind.value: chain.number for chain in await tx.audit.chains()}
         return Sink(self._deps.new_id(), draft.name, now, now, draft.type, project, sent=ends)
 
 
@@ -262,7 +262,7 @@ async def _project(tx: Transaction, project_id: str | None) -> str:
 async def _check_sinks(tx: Transaction, actor: Actor, router: Router) -> None:
     if len(router.sinks) > MOST_SINKS:
         raise Invalid(f"at most {MOST_SINKS} sinks", field="routerSinks")
-    found = {one.id: one for one in await tx.sinks.select(id=router.sinks or [""])}
+    found = {sink.id: sink for sink in await tx.sinks.select(id=router.sinks or [""])}
     for id in router.sinks:
         sink = found.get(id)
         if sink is None or not actor.may(Verb.READ, sink.target):
@@ -316,7 +316,7 @@ async def _completed(
 
 
 async def _ends(tx: Transaction) -> dict[str, int]:
-    return {one.kind.value: one.number for one in await tx.audit.chains()}
+    return {chain.kind.value: chain.number for chain in await tx.audit.chains()}
 
 
 async def _of_repository(
@@ -344,6 +344,6 @@ def checked_host(url: str, schemes: tuple[str, ...], field: str) -> str:
     except ValueError:
         good, parts = False, urlsplit("")
     if not good or len(url) > MOST_URL or not url.isprintable() or " " in url or parts.username:
-        names = ", ".join(f"{one}://" for one in schemes)
+        names = ", ".join(f"{scheme}://" for scheme in schemes)
         raise Invalid(f"must be a URL with {names} and no credentials", field=field)
     return (parts.hostname or "")[:255]

@@ -69,7 +69,7 @@ async def of_leavers(tx: Transaction, spec: model.Pipeline, state: State) -> lis
 async def _newest_refused(tx: Transaction) -> list[RefusedRevision]:
     """No more than a state remembers: one told anew each time would keep the engine busy."""
     rows = await tx.refused.select()
-    return sorted(rows, key=lambda one: (one.inserted_at, one.id))[-KNOWN_BAD_LENGTH:]
+    return sorted(rows, key=lambda row: (row.inserted_at, row.id))[-KNOWN_BAD_LENGTH:]
 
 
 def job_key(pipeline_id: str, attempt_key: str) -> str:
@@ -91,9 +91,9 @@ def _frozen(
 
 async def _gone(tx: Transaction, spec: model.Pipeline, state: State) -> tuple[str, ...]:
     """Those among the approvers of what waits whose users have been disabled."""
-    given = {one.actor for _, asked in _asked(spec, state) for one in asked.approvals}
+    given = {approval.actor for _, asked in _asked(spec, state) for approval in asked.approvals}
     users = await tx.users.select(email=given) if given else []
-    return tuple(sorted(one.email for one in users if one.disabled_at is not None))
+    return tuple(sorted(user.email for user in users if user.disabled_at is not None))
 
 
 async def _taken_back(
@@ -150,7 +150,7 @@ def _asked(spec: model.Pipeline, state: State) -> list[tuple[model.Gate, GateSta
 
 def _is_job(gate: model.Gate, step: str) -> bool:
     steps = steps_of(gate.rule, gate.patience)
-    return any(one.name == step and isinstance(one.rule, JobRule) for one in steps)
+    return any(declared.name == step and isinstance(declared.rule, JobRule) for declared in steps)
 
 
 def _ended(job: ClusterJob, gate: model.GateId, step: str, key: str) -> ev.CheckAnswered:

@@ -72,13 +72,13 @@ class People:
         """The built-in role that each has in the whole installation, by user id."""
         require_member(actor)
         may = actor.may(Verb.READ, Target.whole(Kind.USER))
-        ids = [one.id for one in users if may or one.id == actor.id]
+        ids = [user.id for user in users if may or user.id == actor.id]
         async with self._deps.store.read() as tx:
             rows = await tx.bindings.select(subject_id=ids, scope=INSTALLATION)
         order = list(BUILT_IN)
-        rows = [one for one in rows if one.role_id in BUILT_IN]
-        rows.sort(key=lambda one: order.index(one.role_id))
-        return {one.subject_id: one.role_id for one in rows}
+        rows = [row for row in rows if row.role_id in BUILT_IN]
+        rows.sort(key=lambda row: order.index(row.role_id))
+        return {row.subject_id: row.role_id for row in rows}
 
     async def user(self, actor: Actor, email: str) -> User:
         """The user with this address. NotFound: none, or not to be seen."""
@@ -205,7 +205,7 @@ class People:
         require(actor, Verb.READ, Target.whole(Kind.USER))
         async with self._deps.store.read() as tx:
             rows = await tx.memberships.select(group_id=group_id)
-            return await tx.users.select(id=[one.user_id for one in rows]) if rows else []
+            return await tx.users.select(id=[row.user_id for row in rows]) if rows else []
 
     async def groups_of(self, actor: Actor) -> list[Group]:
         """The caller's own groups."""
@@ -317,14 +317,14 @@ class People:
     async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
         """Make this the only role that the user has everywhere."""
         held = await tx.bindings.select(subject_id=user.id, scope=INSTALLATION)
-        if [one.role_id for one in held] == [role.id]:
+        if [binding.role_id for binding in held] == [role.id]:
             return
         if user.id == actor.id:
             raise Conflict("nobody changes their own role: ask another administrator")
         await require_covers_user(tx, actor, user, self._deps.clock.now())
         require_covers(actor, role, Target.whole(Kind.INSTALLATION))
-        for one in held:
-            await tx.bindings.remove(one.id)
+        for binding in held:
+            await tx.bindings.remove(binding.id)
         await tx.bindings.add(
             Binding(
                 self._deps.new_id(),
@@ -379,8 +379,12 @@ async def find_group(tx: Transaction, id: str) -> Group:
 
 async def drop_group(tx: Transaction, id: str) -> None:
     """Delete a group, with its memberships and the roles bound to it."""
-    await tx.memberships.remove_each([one.id for one in await tx.memberships.select(group_id=id)])
-    await tx.bindings.remove_each([one.id for one in await tx.bindings.select(subject_id=id)])
+    await tx.memberships.remove_each(
+        [membership.id for membership in await tx.memberships.select(group_id=id)]
+    )
+    await tx.bindings.remove_each(
+        [binding.id for binding in await tx.bindings.select(subject_id=id)]
+    )
     await tx.groups.remove(id)
 
 

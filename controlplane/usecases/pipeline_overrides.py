@@ -101,7 +101,7 @@ class PipelineOverrides:
         """All commits and digests that nobody is given."""
         require_member(actor)
         async with self._deps.store.read() as tx:
-            return sorted(await tx.refused.select(), key=lambda one: one.inserted_at)
+            return sorted(await tx.refused.select(), key=lambda row: row.inserted_at)
 
     async def refuse(self, actor: Actor, revision: str, reason: str) -> RefusedRevision:
         """Have nobody given a commit or digest until it is lifted."""
@@ -116,7 +116,7 @@ class PipelineOverrides:
                 raise Conflict("this revision is refused already")
             await tx.refused.add(row)
             await self._deps.audit(tx, actor, "refuseRevision", revision, revision, reason=reason)
-            ids = [one.id for one in await tx.pipelines.select()]
+            ids = [pipeline.id for pipeline in await tx.pipelines.select()]
         for id in ids:
             self._deps.bus.publish(PIPELINE, id)
         return row
@@ -139,9 +139,9 @@ class PipelineOverrides:
                 self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
             elif service.owner_kind is not None:
                 self._deps.bus.publish(TARGETS, f"{service.owner_kind.value}/{service.owner_id}")
-        for one in pipelines:
-            if revision in one.state.get("state", {}).get("known_bad", {}):
-                await self._pipelines.advance(one.id, ev.Cleared(revision, actor.email))
+        for pipeline in pipelines:
+            if revision in pipeline.state.get("state", {}).get("known_bad", {}):
+                await self._pipelines.advance(pipeline.id, ev.Cleared(revision, actor.email))
         return row
 
     async def _gate(self, actor: Actor, id: str) -> tuple[PipelineView, model.GateId]:
@@ -160,7 +160,7 @@ def _rule(view: PipelineView, id: model.GateId) -> Rule:
 
 
 def _stage(view: PipelineView, name: str) -> model.Stage:
-    found = next((one for one in view.spec.stages if one.name == name), None)
+    found = next((stage for stage in view.spec.stages if stage.name == name), None)
     if found is None:
         raise NotFound(f"pipeline {view.row.name!r} has no stage {name!r}")
     return found

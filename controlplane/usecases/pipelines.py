@@ -208,7 +208,7 @@ class Pipelines:
                 state = codec.state_from_json(row.state)
                 await self._leave(tx, id, left_over(tryouts(before, state), tryouts(spec, state)))
             await check_shared(tx, spec)
-            secrets = {one.name: one.webhook_secret for one in draft.triggers}
+            secrets = {trigger.name: trigger.webhook_secret for trigger in draft.triggers}
             await note_parts(self._deps, tx, spec, secrets)
             body = codec.pipeline_to_json(spec)
             if row is None:
@@ -302,7 +302,7 @@ class Pipelines:
         """Try again what was refused or has failed in a stage, by its name."""
         view = await self.get(actor, id)
         require(actor, Verb.APPROVE, view.row.target)
-        found = next((one for one in view.spec.stages if one.name == stage), None)
+        found = next((candidate for candidate in view.spec.stages if candidate.name == stage), None)
         if found is None:
             raise NotFound(f"pipeline {view.row.name!r} has no stage {stage!r}")
         release = _release_to_retry(view, found.id)
@@ -329,14 +329,16 @@ class Pipelines:
         self, spec: model.Pipeline, draft: PipelineDraft
     ) -> dict[model.EdgeId, tuple[model.Gate, ...]]:
         """The gates that a draft gives to the edges of a pipeline. Invalid: it has others."""
-        ids = {one.name: one.id for one in spec.stages}
-        edges = {(one.source, one.target): one for one in spec.edges}
+        ids = {stage.name: stage.id for stage in spec.stages}
+        edges = {(edge.source, edge.target): edge for edge in spec.edges}
         gates = {}
-        for one in draft.edges:
-            before = edges.get((ids.get(one.source), ids.get(one.target)))
+        for edge in draft.edges:
+            before = edges.get((ids.get(edge.source), ids.get(edge.target)))
             if before is None:
-                raise Invalid(f"there is no edge from {one.source} to {one.target}", field="edges")
-            gates[before.id] = self._edge(one, ids, before).gates
+                raise Invalid(
+                    f"there is no edge from {edge.source} to {edge.target}", field="edges"
+                )
+            gates[before.id] = self._edge(edge, ids, before).gates
         return gates
 
     async def touched(self, service_ids: Collection[str]) -> list[str]:
@@ -402,7 +404,9 @@ class Pipelines:
             seen = _feed(view.spec, decisions.state, observed, now)
             for effect in (*begun.effects, *decisions.effects, *seen.effects):
                 await self._record(tx, id, effect, now)
-            ignored = tuple(one.text for one in decisions.effects if isinstance(one, fx.Noted))
+            ignored = tuple(
+                effect.text for effect in decisions.effects if isinstance(effect, fx.Noted)
+            )
             if audit is not None:
                 verdict = Verdict.REFUSED if ignored else Verdict.ALLOWED
                 await tx.audit.append([replace(audit, verdict=verdict)])
@@ -440,9 +444,9 @@ class Pipelines:
 
     def _tell(self, left: Sequence[Service]) -> None:
         """Services that no pipeline promotes any longer follow their refs from now on."""
-        for one in left:
-            self._deps.bus.publish(DESIRED, f"{one.cluster_id}/{one.id}")
-        for repository in {one.repository_id for one in left if one.repository_id}:
+        for service in left:
+            self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+        for repository in {service.repository_id for service in left if service.repository_id}:
             self._deps.bus.publish(DELIVER, f"{repository}/")
 
     def _pass_room_on(self, id: str, before: State, after: State) -> None:
@@ -451,8 +455,8 @@ class Pipelines:
         known = self._awaiting_room
         (known.add if awaits_room(after) else known.discard)(id)
         if frees_room(before, after):
-            for one in known - {id}:
-                self._deps.bus.publish(PIPELINE, one)
+            for pipeline_id in known - {id}:
+                self._deps.bus.publish(PIPELINE, pipeline_id)
 
     async def _looked_again(
         self, tx: Transaction, row: Pipeline
@@ -493,7 +497,7 @@ class Pipelines:
             self._deps.new_id(),
             row.id,
             now,
-            [codec.event_to_json(one) for one in events],
+            [codec.event_to_json(event) for event in events],
             _recorded(row.spec) if snapshot else None,
             row.state if snapshot else None,
         )
@@ -511,9 +515,9 @@ class Pipelines:
         self._deps.bus.publish(PIPELINE, id)
 
     async def _leave(self, tx: Transaction, id: str, tried: Iterable[Tryout]) -> None:
-        for one in tried:
-            key = f"{TIDY}:{one.repository_id}:{one.branch}"[:255]
-            payload = {"pipeline": id, "tryout": asdict(one)}
+        for tryout in tried:
+            key = f"{TIDY}:{tryout.repository_id}:{tryout.branch}"[:255]
+            payload = {"pipeline": id, "tryout": asdict(tryout)}
             now = self._deps.clock.now()
             await tx.jobs.enqueue(Job(self._deps.new_id(), TIDY, key, now, payload))
 
@@ -521,7 +525,7 @@ class Pipelines:
         """The names of the groups that the actor is in."""
         async with self._deps.store.read() as tx:
             groups = await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
-        return tuple(one.name for one in groups)
+        return tuple(group.name for group in groups)
 
     async def _is_author(self, actor: Actor, release: Release) -> bool:
         """Whether one of the commits that move is by the actor."""
@@ -550,21 +554,23 @@ class Pipelines:
         self, id: str, draft: PipelineDraft, before: model.Pipeline | None, actor: Actor
     ) -> model.Pipeline:
         """The draft with ids; what keeps its name keeps its id."""
-        stages = {one.name: one.id for one in before.stages} if before else {}
+        stages = {stage.name: stage.id for stage in before.stages} if before else {}
         names = {stage: name for name, stage in stages.items()}
         edges = {(names[e.source], names[e.target]): e for e in before.edges} if before else {}
         ids = {
-            one.name: stages.get(one.name) or model.StageId(self._deps.new_id())
-            for one in draft.stages
+            stage.name: stages.get(stage.name) or model.StageId(self._deps.new_id())
+            for stage in draft.stages
         }
         return model.Pipeline(
             id,
             draft.name,
-            tuple(self._stage(ids[one.name], one, before) for one in draft.stages),
-            tuple(self._edge(one, ids, edges.get((one.source, one.target))) for one in draft.edges),
+            tuple(self._stage(ids[stage.name], stage, before) for stage in draft.stages),
+            tuple(
+                self._edge(edge, ids, edges.get((edge.source, edge.target))) for edge in draft.edges
+            ),
             model.Owner(actor.id, actor.email),
             draft.on_commit,
-            tuple(self._trigger(one, before) for one in draft.triggers),
+            tuple(self._trigger(trigger, before) for trigger in draft.triggers),
         )
 
     def _trigger(self, draft: TriggerDraft, before: model.Pipeline | None) -> Trigger:
@@ -586,13 +592,13 @@ class Pipelines:
             before.id if before else model.EdgeId(self._deps.new_id()),
             ids[draft.source],
             ids[draft.target],
-            tuple(self._gate(one, gates.get(one.name)) for one in draft.gates),
+            tuple(self._gate(gate, gates.get(gate.name)) for gate in draft.gates),
         )
 
     def _stage(
         self, id: model.StageId, draft: StageDraft, before: model.Pipeline | None
     ) -> model.Stage:
-        services = tuple(ServiceId(one) for one in draft.services)
+        services = tuple(ServiceId(service_id) for service_id in draft.services)
         same = before.stage.get(id) if before else None
         workflow = draft.workflow
         return model.Stage(
@@ -628,7 +634,9 @@ class Pipelines:
         if not isinstance(rule, JobRule):
             return
         services = [] if rule.cluster_id else await tx.services.select(id=target.services)
-        places = {rule.cluster_id} if rule.cluster_id else {one.cluster_id for one in services}
+        places = (
+            {rule.cluster_id} if rule.cluster_id else {service.cluster_id for service in services}
+        )
         for place in places:
             require(actor, Verb.WRITE, (await find_cluster(tx, place)).target)
 
@@ -723,8 +731,10 @@ async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]
 
 def _named(view: PipelineView, gate: model.GateId) -> tuple[str, ...]:
     """Who may approve at a gate by name."""
-    asked = [approval_of(one.rule) for _, one in view.spec.asked if one.id == gate]
-    return next((one.people for one in asked if one is not None), ())
+    asked = [
+        approval_of(candidate.rule) for _, candidate in view.spec.asked if candidate.id == gate
+    ]
+    return next((approval.people for approval in asked if approval is not None), ())
 
 
 def _waiting(view: PipelineView, gate: model.GateId) -> tuple[ReleaseId | None, Digests]:
@@ -751,14 +761,16 @@ async def _note_measured(
         release = view.state.releases.get(_waiting(view, event.gate)[0] or ReleaseId(""))
         if row is None:
             continue
-        one = Measurement(
+        measurement = Measurement(
             now,
             event.step,
             release.number if release else 0,
             event.answer is Answer.PASSED,
             event.measured,
         )
-        await tx.pipeline_gates.change(row.id, measured=(*row.measured, one)[-MOST_MEASURED:])
+        await tx.pipeline_gates.change(
+            row.id, measured=(*row.measured, measurement)[-MOST_MEASURED:]
+        )
 
 
 def _release_to_retry(view: PipelineView, stage: model.StageId) -> ReleaseId | None:

@@ -97,14 +97,14 @@ def _previews(owner: ServiceSet, repository_id: str) -> bool:
 async def _rows(tx: Transaction, owner: ServiceSet, ref: str) -> list[PreviewRow]:
     """The services of a set that follow one request's branch."""
     services = await tx.services.select(owner_id=owner.id, ref=ref)
-    clusters = await tx.clusters.select(id={one.cluster_id for one in services})
-    handles = {one.id: one.handle for one in clusters}
-    return [_row(one, handles.get(one.cluster_id, "")) for one in services]
+    clusters = await tx.clusters.select(id={service.cluster_id for service in services})
+    handles = {cluster.id: cluster.handle for cluster in clusters}
+    return [_row(service, handles.get(service.cluster_id, "")) for service in services]
 
 
 def _row(service: Service, cluster: str) -> PreviewRow:
     status = service.status.value
-    reasons = [one.message for one in service.problems] if status == "FAILED" else []
+    reasons = [problem.message for problem in service.problems] if status == "FAILED" else []
     reason = service.render_error or next(iter(reasons), "")
     return PreviewRow(service.name, cluster, status, service.sha or "", reason)
 

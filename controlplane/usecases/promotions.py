@@ -62,7 +62,9 @@ class Promotions:
         try:
             commits = await self._commits_for(pipeline, services, effect, tried)
             done = await self._renders.of(services, commits)
-            revisions = {id: Revision(commits[id], one.digest) for id, one in done.items()}
+            revisions = {
+                id: Revision(commits[id], rendered.digest) for id, rendered in done.items()
+            }
             event = ev.Rendered(effect.stage, effect.release, revisions)
         except TowlineError as error:
             event = ev.RenderFailed(effect.stage, effect.release, error.message)
@@ -81,7 +83,9 @@ class Promotions:
             return None
         services, change = await self._services(pipeline, effect.stage), held.change
         try:
-            await self._check_thawed([one for one in services if one.id in effect.revisions])
+            await self._check_thawed(
+                [service for service in services if service.id in effect.revisions]
+            )
             if change is None or change.state is not ChangeState.LANDED:
                 stage = view.spec.stage[effect.stage]
                 change = await self._git.land(view, stage, services, effect.release)
@@ -141,7 +145,7 @@ class Promotions:
         """Whether its commits render to what was approved."""
         services = await self._services(pipeline, effect.stage, effect.revisions)
         done = await self._renders.of(services, _commits(effect))
-        return all(effect.revisions[id].digest == one.digest for id, one in done.items())
+        return all(effect.revisions[id].digest == rendered.digest for id, rendered in done.items())
 
     async def _hand_out(
         self, pipeline: str, effect: fx.Promote, change: Change | None = None
@@ -164,7 +168,7 @@ class Promotions:
         if change is not None:
             changed = ev.Changed(effect.stage, effect.release, change)
             await self._pipelines.advance(pipeline, changed)
-        contents = {id: Content(one, reads[id]) for id, one in done.items()}
+        contents = {id: Content(rendered, reads[id]) for id, rendered in done.items()}
         async with self._deps.store.write() as tx:
             await give(self._deps, tx, pipeline, effect, contents, change)
         for service in services:
@@ -211,7 +215,7 @@ class Promotions:
         stage = view.spec.stage[effect.stage]
         sha, left = await self._git.prepare(view, stage, services, effect.release)
         tried.append(left)
-        return {one.id: sha for one in services}
+        return {service.id: sha for service in services}
 
     async def _services(
         self, pipeline: str, stage: StageId, only: Collection[ServiceId] | None = None
@@ -234,7 +238,7 @@ class Promotions:
         revisions = effect.revisions.values()
         async with self._deps.store.read() as tx:
             await check_allowed(
-                tx, *(one for each in revisions for one in (each.commit, each.digest))
+                tx, *(identifier for each in revisions for identifier in (each.commit, each.digest))
             )
 
 
@@ -252,7 +256,7 @@ def _is_wanted(held: StageState, release: ReleaseId) -> bool:
 
 
 def _commits(effect: fx.Promote | fx.FollowChange) -> dict[ServiceId, str]:
-    return {id: one.commit for id, one in effect.revisions.items()}
+    return {id: revision.commit for id, revision in effect.revisions.items()}
 
 
 def _check_same(service: Service, wanted: Revision, rendered: Rendered) -> None:
@@ -265,5 +269,7 @@ def _check_same(service: Service, wanted: Revision, rendered: Rendered) -> None:
 
 def _moved(effect: fx.Promote, change: Change) -> fx.Promote:
     """The same with the commit that it has landed as."""
-    revisions = {id: Revision(change.commit, one.digest) for id, one in effect.revisions.items()}
+    revisions = {
+        id: Revision(change.commit, revision.digest) for id, revision in effect.revisions.items()
+    }
     return replace(effect, revisions=revisions)

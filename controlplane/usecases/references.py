@@ -34,12 +34,14 @@ def check_references(deps: Deps, context: ServiceContext) -> None:
 async def referred(deps: Deps, tx: Transaction, service: Service) -> Mapping[str, SecretValue]:
     """What a service may name of the contexts that it is bound to."""
     rows = await tx.context_bindings.select(service_id=service.id)
-    ids = {one.context_id for one in rows}
+    ids = {row.context_id for row in rows}
     found = await tx.contexts.select(id=ids, by_reference=True) if ids else []
     return {
-        reference(one, key): SecretValue(f"{one.id}.{one.secrets_version}", value.encode())
-        for one in found
-        for key, value in opened(deps, one).items()
+        reference(context, key): SecretValue(
+            f"{context.id}.{context.secrets_version}", value.encode()
+        )
+        for context in found
+        for key, value in opened(deps, context).items()
     }
 
 
@@ -47,11 +49,11 @@ async def note_users(tx: Transaction, service_ids: Collection[str]) -> None:
     """Write on services whether their objects may name secrets: most may not."""
     uses = await tx.secret_uses.select(service_id=service_ids)
     bindings = await tx.context_bindings.select(service_id=service_ids)
-    ids = {one.context_id for one in bindings}
+    ids = {binding.context_id for binding in bindings}
     secretive = await tx.contexts.select(id=ids, by_reference=True) if ids else []
-    known = {one.id for one in secretive}
-    having = {one.service_id for one in uses}
-    having |= {one.service_id for one in bindings if one.context_id in known}
+    known = {context.id for context in secretive}
+    having = {use.service_id for use in uses}
+    having |= {binding.service_id for binding in bindings if binding.context_id in known}
     for service in await tx.services.select(id=service_ids, deleted_at=ANY):
         if service.uses_secrets != (service.id in having):
             await tx.services.change(service.id, uses_secrets=service.id in having)

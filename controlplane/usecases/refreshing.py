@@ -24,7 +24,7 @@ class Refreshing:
         """The ids of secrets whose source is to be read now."""
         async with self._deps.store.read() as tx:
             found = await tx.secrets.past("due_at", self._deps.clock.now())
-        return [one.id for one in found]
+        return [secret.id for secret in found]
 
     async def ask(self, actor: Actor, id: str) -> Secret:
         """Have a source read now. Conflict: the secret has none."""

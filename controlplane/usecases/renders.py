@@ -146,7 +146,7 @@ class PlacedManifests:
     async def _involved(
         self, by: ClusterId, request: RenderRequest
     ) -> tuple[Cluster, list[Repository]]:
-        ids = {request.repository_id, *(one.repository_id for one in request.sources)}
+        ids = {request.repository_id, *(source.repository_id for source in request.sources)}
         async with self._deps.store.read() as tx:
             cluster = await tx.clusters.get(by)
             repositories = await tx.repositories.select(id=ids)
@@ -169,7 +169,7 @@ class PlacedManifests:
             raise Conflict(
                 f"the agent of {cluster.handle} has told no key that orders are sealed to"
             )
-        specs = [await self._spec(one) for one in repositories]
+        specs = [await self._spec(repository) for repository in repositories]
         plain = dump_order(RenderOrder(replace(request, by=None), tuple(specs)))
         command_id = self._deps.new_id()
         box = seal(cluster.sealing_key, command_id, NAME, "", plain).box

@@ -73,10 +73,10 @@ class Renewals:
             raise Unauthenticated(_NO_MORE)
         now = self._deps.clock.now()
         await tx.tokens.change(row.id, revoked_at=now)
-        for one in family:
-            is_over = one.expires_at is not None and one.expires_at <= now
-            if one.kind is TokenKind.USER and is_over:
-                await tx.tokens.remove(one.id)
+        for token in family:
+            is_over = token.expires_at is not None and token.expires_at <= now
+            if token.kind is TokenKind.USER and is_over:
+                await tx.tokens.remove(token.id)
         actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
         await self._deps.audit(tx, actor, "renewToken", row.name, row.parent_id)
         return await self._give(tx, row.name, user.id, source, row.parent_id, row.expires_at)
@@ -100,7 +100,7 @@ class Renewals:
         self, tx: Transaction, row: Token, family: list[Token], source: str
     ) -> list[str]:
         """Revoke all that is left of a family; its ids."""
-        live = [one.id for one in family if one.revoked_at is None]
+        live = [token.id for token in family if token.revoked_at is None]
         for id in live:
             await tx.tokens.change(id, revoked_at=self._deps.clock.now())
         if live:
@@ -112,6 +112,6 @@ class Renewals:
 
 def _is_ended(family: list[Token]) -> bool:
     """Somebody has revoked a token of it, or all."""
-    refreshers = [one for one in family if one.kind is TokenKind.REFRESH]
-    is_spent = all(one.revoked_at is not None for one in refreshers)
-    return is_spent or any(one.revoked_at for one in family if one.kind is TokenKind.USER)
+    refreshers = [token for token in family if token.kind is TokenKind.REFRESH]
+    is_spent = all(refresher.revoked_at is not None for refresher in refreshers)
+    return is_spent or any(token.revoked_at for token in family if token.kind is TokenKind.USER)

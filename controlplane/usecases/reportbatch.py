@@ -52,10 +52,10 @@ class ReportBatch:
     ) -> dict[ClusterId, Self]:
         """A batch for each cluster; it knows the services of which the cluster's reports speak."""
         batches = {id: cls(tx, id, bounds) for id in told}
-        bodies = [(id, one.body) for id, reports in told.items() for one in reports]
+        bodies = [(id, report.body) for id, reports in told.items() for report in reports]
         if named := {getattr(body, "service_id", None) for _, body in bodies} - {None}:
-            for one in await tx.services.select(id=named, cluster_id=set(told), deleted_at=ANY):
-                batches[one.cluster_id].services[one.id] = one
+            for service in await tx.services.select(id=named, cluster_id=set(told), deleted_at=ANY):
+                batches[service.cluster_id].services[service.id] = service
         inventories = [(id, body) for id, body in bodies if isinstance(body, InventoryReport)]
         whole = {body.service_id for _, body in inventories if body.complete}
         held = await tx.components.ids_of(whole)
@@ -95,7 +95,9 @@ class ReportBatch:
         self._columns.pop(service.id, None)
         self._held.pop(service.id, None)
         present = self._present.items()
-        self._present = {id: one for id, one in present if one.service_id != service.id}
+        self._present = {
+            id: component for id, component in present if component.service_id != service.id
+        }
 
     async def may_mirror(self) -> bool:
         """Whether one more service of the cluster's own is shown; it then counts."""
@@ -117,16 +119,16 @@ class ReportBatch:
         """
         held = self._held.setdefault(service_id, set())
         if complete:
-            gone = held - {one.id for one in present}
+            gone = held - {component.id for component in present}
         self.shrunk = self.shrunk or bool(gone)
         self._gone.update(gone)
         held.difference_update(gone)
         for id in gone:
             self._present.pop(id, None)
-        for one in await self._fitting(present):
-            self._gone.discard(one.id)
-            self._present[one.id] = one
-            held.add(one.id)
+        for component in await self._fitting(present):
+            self._gone.discard(component.id)
+            self._present[component.id] = component
+            held.add(component.id)
 
     async def _fitting(self, present: list[Component]) -> list[Component]:
         """Those for which there is room; those that are known have theirs."""
@@ -136,10 +138,10 @@ class ReportBatch:
             counted = await self.tx.components.count_each({self.cluster_id})
             self._components = counted.get(self.cluster_id, 0)
         if self._components + more > most:
-            known = await self.tx.components.select(id={one.id for one in present})
-            ids = {one.id for one in known}
+            known = await self.tx.components.select(id={component.id for component in present})
+            ids = {component.id for component in known}
             self._refuse("components")
-            return [one for one in present if one.id in ids]
+            return [component for component in present if component.id in ids]
         self._components += more
         return present
 
@@ -184,4 +186,4 @@ async def write_all(
 async def _write_inventories(tx: Transaction, batches: Iterable[ReportBatch]) -> None:
     gathered = [batch.take_gathered() for batch in batches]
     await tx.components.forget({id for gone, _ in gathered for id in gone})
-    await tx.components.upsert([one for _, present in gathered for one in present])
+    await tx.components.upsert([component for _, present in gathered for component in present])

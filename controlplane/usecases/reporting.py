@@ -122,7 +122,7 @@ class Reporting:
     async def _commit(self, several: Sequence[Told]) -> list[int | TowlineError]:
         async with self._deps.store.write() as tx:
             found = await tx.clusters.lock({told.cluster_id for told in several})
-            clusters = {one.id: one for one in found}
+            clusters = {cluster.id: cluster for cluster in found}
             last, news = _news(several, clusters)
             batches = await ReportBatch.of_each(tx, news, self._bounds)
             for id, reports in news.items():
@@ -155,7 +155,7 @@ def _news(
     several: Iterable[Told], clusters: Mapping[ClusterId, Cluster]
 ) -> tuple[dict[ClusterId, int], dict[ClusterId, list[Report]]]:
     """The number up to which each cluster's reports are committed now, and those that are new."""
-    last = {id: one.acknowledged for id, one in clusters.items()}
+    last = {id: cluster.acknowledged for id, cluster in clusters.items()}
     news: dict[ClusterId, list[Report]] = {id: [] for id in clusters}
     for told in several:
         for report in told.reports if told.cluster_id in clusters else ():
@@ -167,8 +167,8 @@ def _news(
 
 def _tells_health(reports: Iterable[Report]) -> bool:
     """Whether others may have waited for what these tell."""
-    bodies = [one.body for one in reports]
-    return any(isinstance(one, StatusReport) and one.phase is Phase.HEALTHY for one in bodies)
+    bodies = [report.body for report in reports]
+    return any(isinstance(body, StatusReport) and body.phase is Phase.HEALTHY for body in bodies)
 
 
 def _weight(report: Report) -> int:

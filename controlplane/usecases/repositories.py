@@ -140,7 +140,7 @@ class Repositories:
             require(actor, Verb.WRITE, repository.target)
             users = await tx.services.select(repository_id=id, deleted_at=ANY)
             sources = await tx.service_sources.select(repository_id=id)
-            users += await tx.services.select(id={one.service_id for one in sources})
+            users += await tx.services.select(id={source.service_id for source in sources})
             if users:
                 names = ", ".join(sorted(service.name for service in users)[:5])
                 raise Conflict(
@@ -179,7 +179,7 @@ class Repositories:
         async with self._deps.store.read() as tx:
             rows = await tx.repositories.select(project_id=project_id)
         places = {row.url.partition("://")[2].rstrip("/"): row for row in rows}
-        leading = [one for one in places if f"{image}/".startswith(f"{one}/")]
+        leading = [place for place in places if f"{image}/".startswith(f"{place}/")]
         row = places[max(leading, key=len)] if leading else None
         given = self._credentials(row) if row else None
         if given is None or given.password is None:
@@ -276,11 +276,11 @@ class Repositories:
         """Keep when each repository was asked last; a poll that changes nothing writes nothing."""
         async with self._deps.store.read() as tx:
             kept = await tx.repositories.select()
-        seen = [now for one in kept if (now := self._as_polled(one)) != one]
+        seen = [now for repository in kept if (now := self._as_polled(repository)) != repository]
         if seen:
             async with self._deps.store.write() as tx:
-                for one in seen:
-                    await tx.repositories.change(one.id, polled_at=one.polled_at)
+                for repository in seen:
+                    await tx.repositories.change(repository.id, polled_at=repository.polled_at)
 
     def _as_polled(self, kept: Repository) -> Repository:
         """A repository with when it was asked last, as far as this process knows better."""

@@ -47,7 +47,7 @@ class AccessRequests:
         async with self._deps.store.read() as tx:
             rows = await tx.access_requests.select()
             found = [await self._joined(tx, row) for row in reversed(rows[-500:])]
-        return [one for one in found if one and self._may_see(actor, one[0], one[3])]
+        return [joined for joined in found if joined and self._may_see(actor, joined[0], joined[3])]
 
     async def get(self, actor: Actor, id: str) -> tuple[AccessRequest, User, Role, Target]:
         """One's own request, or one that one could decide. NotFound: any other."""
@@ -154,7 +154,7 @@ class AccessRequests:
         if not over:
             return 0
         async with self._deps.store.write() as tx:
-            for row in sorted(over, key=lambda one: one.id):
+            for row in sorted(over, key=lambda row: row.id):
                 await tx.bindings.remove(row.id)
         for row in over:
             is_user = row.subject_kind is SubjectKind.USER
@@ -165,7 +165,7 @@ class AccessRequests:
         """When the next binding ends, if it does so within that time."""
         async with self._deps.store.read() as tx:
             found = await tx.bindings.past("expires_at", self._deps.clock.now() + within)
-        return min((one.expires_at for one in found if one.expires_at), default=None)
+        return min((binding.expires_at for binding in found if binding.expires_at), default=None)
 
     async def _pending(
         self, tx: Transaction, actor: Actor, id: str

@@ -22,9 +22,9 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.05, 1.0
 
 def retried(verbs: type[C]) -> type[C]:
     """A class of verbs, each of which is tried up to four times. It keeps its `Deps` in `_deps`."""
-    for name, one in list(vars(verbs).items()):
-        if inspect.iscoroutinefunction(one) and not name.startswith("_"):
-            setattr(verbs, name, again(one))
+    for name, method in list(vars(verbs).items()):
+        if inspect.iscoroutinefunction(method) and not name.startswith("_"):
+            setattr(verbs, name, again(method))
     return verbs
 
 

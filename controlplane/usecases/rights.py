@@ -129,9 +129,9 @@ class Rights:
             role = replace(role, updated_at=now)
             if role.name in BUILT_IN or await self._is_taken(tx, role):
                 raise Conflict(f"a role {role.name!r} exists already")
-            for one in (role, before):
-                if one is not None:
-                    require_covers(actor, one, Target.whole(Kind.INSTALLATION))
+            for candidate in (role, before):
+                if candidate is not None:
+                    require_covers(actor, candidate, Target.whole(Kind.INSTALLATION))
             await (tx.roles.put(role) if before else tx.roles.add(role))
             action = "updateRole" if before else "createRole"
             await self._deps.audit(tx, actor, action, role.name, role.id)
@@ -158,7 +158,7 @@ class Rights:
             shown: list[BindingView] = []
             for start in range(0, len(rows), _BINDINGS_AT_ONCE):
                 views = await _views(tx, rows[start : start + _BINDINGS_AT_ONCE])
-                shown += (one for one in views if _may_see(actor, one))
+                shown += (view for view in views if _may_see(actor, view))
                 if len(shown) >= _MOST_BINDINGS_SHOWN:
                     break
         return shown[:_MOST_BINDINGS_SHOWN]
@@ -275,9 +275,9 @@ class Rights:
         return other is not None and other.id != role.id
 
 
-def _may_see(actor: Actor, one: BindingView) -> bool:
-    is_own = one.row.subject_id == actor.id
-    return is_own or actor.may(Verb.READ, one.target.below(Kind.BINDING))
+def _may_see(actor: Actor, view: BindingView) -> bool:
+    is_own = view.row.subject_id == actor.id
+    return is_own or actor.may(Verb.READ, view.target.below(Kind.BINDING))
 
 
 async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str, str]:
@@ -342,7 +342,7 @@ async def _holders(tx: Transaction, reasons: Sequence[tuple[Binding, Grant]]) ->
             given = f", given by {row.given_by}" if row.given_by else ""
             grants.setdefault(user.id, []).append(replace(grant, why=why + given))
     held = [Holder(user, grants[id]) for id, user in users.items() if user.disabled_at is None]
-    return sorted(held, key=lambda one: one.user.email)
+    return sorted(held, key=lambda holder: holder.user.email)
 
 
 async def _people(tx: Transaction, row: Binding) -> list[tuple[User, str]]:

@@ -31,14 +31,14 @@ class Rotations:
     async def rotating(self) -> set[str]:
         """The ids of secrets whose rotation goes on."""
         async with self._deps.store.read() as tx:
-            return {one.id for one in await tx.secrets.select() if one.rotating}
+            return {secret.id for secret in await tx.secrets.select() if secret.rotating}
 
     async def behind(self) -> list[str]:
         """The ids of secrets whose followers are to be moved: a cluster may have thawed."""
         async with self._deps.store.read() as tx:
-            current = {one.id: one.current for one in await tx.secrets.select()}
+            current = {secret.id: secret.current for secret in await tx.secrets.select()}
             uses = await tx.secret_uses.select(pinned=False)
-        return sorted({one.secret_id for one in uses if one.version != current[one.secret_id]})
+        return sorted({use.secret_id for use in uses if use.version != current[use.secret_id]})
 
     async def advance(self, secret_id: str) -> None:
         """Take a rotation as far as it goes now; without one, bring followers along."""

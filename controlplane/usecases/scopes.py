@@ -94,7 +94,7 @@ async def grants_of(tx: Transaction, user: User, now: datetime) -> tuple[Grant, 
 
 async def groups_of(tx: Transaction, user_id: str, *, is_person: bool) -> list[Group]:
     """The groups that a user is in; people are in those, too, that everybody is in."""
-    joined = {one.group_id for one in await tx.memberships.select(user_id=user_id)}
+    joined = {membership.group_id for membership in await tx.memberships.select(user_id=user_id)}
     groups = await tx.groups.select(id=joined) if joined else []
     return groups + (await tx.groups.select(everyone=True) if is_person else [])
 
@@ -103,21 +103,29 @@ async def as_grants(
     tx: Transaction, bindings: list[Binding], now: datetime, subjects: dict[str, str]
 ) -> tuple[Grant, ...]:
     """Bindings that have not ended, with their roles; `subjects` says whose, for people."""
-    live = [one for one in bindings if one.expires_at is None or one.expires_at > now]
-    custom = {one.role_id for one in live} - BUILT_IN.keys()
+    live = [
+        binding for binding in bindings if binding.expires_at is None or binding.expires_at > now
+    ]
+    custom = {binding.role_id for binding in live} - BUILT_IN.keys()
     found = await tx.roles.select(id=custom) if custom else []
     roles = {**BUILT_IN, **{role.id: role for role in found}}
     return tuple(
-        Grant(roles[one.role_id], one.scope, one.id, one.expires_at, _why(one, subjects))
-        for one in live
-        if one.role_id in roles
+        Grant(
+            roles[binding.role_id],
+            binding.scope,
+            binding.id,
+            binding.expires_at,
+            _why(binding, subjects),
+        )
+        for binding in live
+        if binding.role_id in roles
     )
 
 
 async def _subjects(tx: Transaction, user: User) -> dict[str, str]:
     """The user and its groups, by id, with what each is for people."""
     groups = await groups_of(tx, user.id, is_person=user.kind is UserKind.PERSON)
-    return {user.id: user.email, **{one.id: f"group {one.name}" for one in groups}}
+    return {user.id: user.email, **{group.id: f"group {group.name}" for group in groups}}
 
 
 def _why(binding: Binding, subjects: dict[str, str]) -> str:

@@ -104,4 +104,4 @@ async def _deleted(tx: Transaction, action: str, since: datetime, visible: Visib
     """The ids of what is gone without a trace but in the audit trail, the newest."""
     query = PageQuery(MOST_ROWS_A_PAGE, visible=visible, newest=True)
     page = await tx.audit.search(AuditFilter(action=action, since=since), query)
-    return [one.target_id for one in page.items]
+    return [item.target_id for item in page.items]

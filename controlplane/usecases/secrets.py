@@ -108,8 +108,8 @@ class Secrets:
         async with self._deps.store.read() as tx:
             secret = await _seen(tx, actor, Verb.READ, id)
             found = await tx.secret_versions.select(secret_id=secret.id)
-        bare = [replace(one, sealed=None) for one in found]
-        return sorted(bare, key=lambda one: one.number, reverse=True)
+        bare = [replace(version, sealed=None) for version in found]
+        return sorted(bare, key=lambda version: version.number, reverse=True)
 
     async def consumers(self, actor: Actor, id: str) -> list[UseView]:
         """Who uses a secret, as far as the actor may see the services."""
@@ -121,8 +121,8 @@ class Secrets:
         views = [
             UseView(u, services[u.service_id], secret) for u in uses if u.service_id in services
         ]
-        seen = [one for one in views if actor.may(Verb.READ, one.service.target)]
-        return sorted(seen, key=lambda one: (one.service.name, one.service.id, one.use.name))
+        seen = [view for view in views if actor.may(Verb.READ, view.service.target)]
+        return sorted(seen, key=lambda view: (view.service.name, view.service.id, view.use.name))
 
     async def used_by(self, actor: Actor, service_id: str) -> list[UseView]:
         """What a service uses, as far as the actor may see the secrets."""
@@ -131,10 +131,10 @@ class Secrets:
             service = await find_defined(tx, service_id)
             require(actor, Verb.READ, service.target)
             uses = await tx.secret_uses.select(service_id=service_id)
-            rows = await tx.secrets.select(id={one.secret_id for one in uses}) if uses else []
-        known = {one.id: one for one in rows if actor.may(Verb.READ, one.target)}
+            rows = await tx.secrets.select(id={use.secret_id for use in uses}) if uses else []
+        known = {secret.id: secret for secret in rows if actor.may(Verb.READ, secret.target)}
         views = [UseView(u, service, known[u.secret_id]) for u in uses if u.secret_id in known]
-        return sorted(views, key=lambda one: one.use.name)
+        return sorted(views, key=lambda view: view.use.name)
 
     async def save(self, actor: Actor, name: str, change: SecretChange) -> Secret:
         """Create or change the secret of this name.

@@ -23,7 +23,7 @@ async def set_uses(
     """
     if len(wanted) > MOST_USES:
         raise Invalid(f"{MOST_USES} at most", field="uses")
-    held = {one.name: one for one in await tx.secret_uses.select(service_id=service.id)}
+    held = {use.name: use for use in await tx.secret_uses.select(service_id=service.id)}
     secrets = {name: await usable(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
     names: list[str] = []
     for name, secret in secrets.items():
@@ -60,7 +60,7 @@ async def move(
 ) -> list[Service]:
     """Have these uses be of a version; the services whose agents must hear of it."""
     moved: dict[str, Service] = {}
-    for use in sorted(uses, key=lambda one: (one.service_id, one.id)):
+    for use in sorted(uses, key=lambda use: (use.service_id, use.id)):
         service = await tx.services.find(id=use.service_id, deleted_at=ANY)
         if service is None:
             continue
@@ -80,7 +80,7 @@ async def follow(deps: Deps, tx: Transaction, secret: Secret, by: str) -> list[S
     if secret.rotating or not secret.current:
         return []
     uses = await tx.secret_uses.select(secret_id=secret.id, pinned=False)
-    behind = [one for one in uses if one.version != secret.current]
+    behind = [use for use in uses if use.version != secret.current]
     free = await _thawed(tx, behind)
     return await move(deps, tx, secret, free, secret.current, by)
 
@@ -89,7 +89,7 @@ async def consumers(tx: Transaction, secret: Secret) -> list[Consumer]:
     """Who uses a secret, and how each is with it."""
     uses = await tx.secret_uses.select(secret_id=secret.id)
     services = await services_of(tx, uses)
-    free = {one.id for one in await _thawed(tx, uses, services)}
+    free = {use.id for use in await _thawed(tx, uses, services)}
     return [
         _consumer(use, services[use.service_id], movable=use.id in free and not use.pinned)
         for use in uses
@@ -99,9 +99,9 @@ async def consumers(tx: Transaction, secret: Secret) -> list[Consumer]:
 
 async def services_of(tx: Transaction, uses: Collection[SecretUse]) -> dict[str, Service]:
     """The services of some uses by id."""
-    ids = {one.service_id for one in uses}
+    ids = {use.service_id for use in uses}
     found = await tx.services.select(id=ids) if ids else []
-    return {one.id: one for one in found}
+    return {service.id: service for service in found}
 
 
 def wake(deps: Deps, services: Iterable[Service]) -> None:
@@ -131,8 +131,8 @@ async def _thawed(
     if not frozen:
         return list(uses)
     known = services if services is not None else await services_of(tx, uses)
-    free = {id for id, one in known.items() if one.cluster_id not in frozen}
-    return [one for one in uses if one.service_id in free]
+    free = {id for id, service in known.items() if service.cluster_id not in frozen}
+    return [use for use in uses if use.service_id in free]
 
 
 async def raise_sequence(

@@ -188,7 +188,7 @@ class Services:
         `wanted` names the kinds, others stay empty.
         """
         require_member(actor)
-        services = [one for one in services if actor.may(Verb.READ, one.target)]
+        services = [service for service in services if actor.may(Verb.READ, service.target)]
         found = Related()
         if not services or not wanted:
             return found
@@ -204,7 +204,7 @@ class Services:
                 ids = {s.revision_id for s in services if s.revision_id}
                 found.revisions.update((row.id, row) for row in await tx.revisions.select(id=ids))
             if "sources" in wanted:
-                found.sources.update(await sources_of(tx, [one.id for one in services]))
+                found.sources.update(await sources_of(tx, [service.id for service in services]))
             if "components" in wanted:
                 ids = [service.id for service in services]
                 found.components.extend(await tx.components.select(service_id=ids))
@@ -415,11 +415,11 @@ class Services:
             used = await tx.secret_uses.select(service_id=id)
         require(actor, Verb.WRITE, model.target)
         likeness = replace(
-            _likeness(model, [one.context_id for one in bound]),
+            _likeness(model, [binding.context_id for binding in bound]),
             sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
             uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in used},
         )
-        told = {one.name: getattr(change, one.name) for one in fields(change)}
+        told = {column.name: getattr(change, column.name) for column in fields(change)}
         given = {name: value for name, value in told.items() if value is not None}
         given["configuration"] = {**model.configuration, **(change.configuration or {})}
         return await self.create(actor, cluster_id, None, replace(likeness, **given))
@@ -526,7 +526,7 @@ class Services:
 
     def _wake(self, service: Service, sources: Sequence[SourceChange] = ()) -> None:
         bus = self._deps.bus
-        for repository_id in {one.repository_id for one in sources}:
+        for repository_id in {source.repository_id for source in sources}:
             bus.publish(DELIVER, f"{repository_id}/")
         bus.publish(SERVICE, service.id)
         bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")

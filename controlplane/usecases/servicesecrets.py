@@ -22,9 +22,9 @@ class StoredSecrets:
         async with self._deps.store.read() as tx:
             found = dict(await referred(self._deps, tx, service))
             uses = await tx.secret_uses.select(service_id=service.id)
-            ids = {one.secret_id for one in uses}
+            ids = {use.secret_id for use in uses}
             rows = await tx.secret_versions.select(secret_id=ids, revoked_at=None) if ids else []
-        versions = {(one.secret_id, one.number): one for one in rows}
+        versions = {(row.secret_id, row.number): row for row in rows}
         for use in uses:
             row = versions.get((use.secret_id, use.version))
             if row is None or row.sealed is None:
@@ -46,4 +46,6 @@ def sealed_values(
         return []
     if public is None:
         raise Conflict("this service has secrets, and its agent has no key to seal them to")
-    return [seal(public, service.id, name, one.version, one.plain) for name, one in values.items()]
+    return [
+        seal(public, service.id, name, value.version, value.plain) for name, value in values.items()
+    ]

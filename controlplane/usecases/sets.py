@@ -42,13 +42,18 @@ class Sets(Definitions[ServiceSet]):
         if change.template is None:
             raise Invalid("must be given", field="template")
         blank = ServiceSet(**self._blank(change.common))
-        return await self._make(actor, blank, lambda tx, one: _with(tx, actor, one, change))
+        return await self._make(
+            actor, blank, lambda tx, service_set: _with(tx, actor, service_set, change)
+        )
 
     async def update(self, actor: Actor, id: str, change: SetChange) -> ServiceSet:
         """Change one; its services follow."""
         require_member(actor)
         return await self._renew(
-            actor, id, change.common.columns, lambda tx, one: _with(tx, actor, one, change)
+            actor,
+            id,
+            change.common.columns,
+            lambda tx, service_set: _with(tx, actor, service_set, change),
         )
 
     async def preview(self, actor: Actor, id: str | None, change: SetChange) -> TargetPlan:
@@ -57,32 +62,36 @@ class Sets(Definitions[ServiceSet]):
         async with self._deps.store.read() as tx:
             if id:
                 before = await self._open(tx, actor, id)
-                one = replace(before, **change.common.columns(before))
+                service_set = replace(before, **change.common.columns(before))
             else:
-                one = ServiceSet(**self._blank(change.common))
-                await check_place(tx, actor, one.project_id)
-            one = await _with(tx, actor, one, change)
-            await check_selector(tx, one)
-        return await self._planned(actor, one)
+                service_set = ServiceSet(**self._blank(change.common))
+                await check_place(tx, actor, service_set.project_id)
+            service_set = await _with(tx, actor, service_set, change)
+            await check_selector(tx, service_set)
+        return await self._planned(actor, service_set)
 
 
-async def _with(tx: Transaction, actor: Actor, one: ServiceSet, change: SetChange) -> ServiceSet:
+async def _with(
+    tx: Transaction, actor: Actor, service_set: ServiceSet, change: SetChange
+) -> ServiceSet:
     """The set with its template and generator, whose repositories the actor must read."""
     if change.generator is not None:
-        one = replace(one, generator=change.generator.checked())
-    sources = [s for s in (one.generator.folders, one.generator.requests) if s is not None]
+        service_set = replace(service_set, generator=change.generator.checked())
+    sources = [
+        s for s in (service_set.generator.folders, service_set.generator.requests) if s is not None
+    ]
     if change.template is not None:
         template = await template_from(
             tx,
             actor,
             change.template,
-            one.template if one.template.name else None,
+            service_set.template if service_set.template.name else None,
             placeholders=True,
             folders_of=sources[0].repository_id if sources else None,
         )
-        one = replace(one, template=template)
+        service_set = replace(service_set, template=template)
     if change.generator is not None:
         for source in sources:
             repository = await find_repository(tx, source.repository_id)
             require(actor, Verb.READ, repository.target)
-    return one
+    return service_set

@@ -96,7 +96,7 @@ class SignIn:
 
     def providers(self) -> list[tuple[str, str]]:
         """(name, title) of each identity provider, for whoever wants to sign in."""
-        return [(one.name, one.title) for one in self._federation.issuers.known()]
+        return [(issuer.name, issuer.title) for issuer in self._federation.issuers.known()]
 
     async def by_password(self, email: str, password: str, source: str) -> str:
         """A session's secret. Unauthenticated: wrong, whichever part. LimitExceeded: too often."""
@@ -299,7 +299,7 @@ class SignIn:
     async def _tell_new_place(self, tx: Transaction, user: User, source: str) -> None:
         """Notify of a sign-in from where the account has never been seen; its first one is none."""
         known = await tx.tokens.select(user_id=user.id, kind=TokenKind.SESSION)
-        if known and all(one.source != source for one in known):
+        if known and all(session.source != source for session in known):
             subject = f"{user.email} signed in from a new place: {source}"
             kind = NotificationKind.LOGIN_NEW_PLACE
             await tx.notifications.append([notification(kind, self._deps.clock.now(), subject)])

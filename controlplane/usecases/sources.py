@@ -52,13 +52,16 @@ async def set_sources(
         raise Invalid(f"{_MOST} at most", field="sources")
     if given and service.repository_id is None:
         raise Invalid("need a repository of the service's own", field="sources")
-    wanted = [one.checked() for one in given]
+    wanted = [change.checked() for change in given]
     held = (await sources_of(tx, [service.id])).get(service.id, [])
-    if [_told(one) for one in held] == wanted:
+    if [_told(row) for row in held] == wanted:
         return False
     for row in held:
         await tx.service_sources.remove(row.id)
-    found = {one.id: one for one in await tx.repositories.lock({one[0] for one in wanted})}
+    found = {
+        repository.id: repository
+        for repository in await tx.repositories.lock({source[0] for source in wanted})
+    }
     for place, (repository_id, ref, folder, path) in enumerate(wanted):
         repository = found.get(RepositoryId(repository_id))
         if repository is None:
@@ -75,7 +78,7 @@ async def sources_of(
     """The further sources of those services that have some, in their order."""
     rows = await tx.service_sources.select(service_id=set(service_ids)) if service_ids else []
     found: dict[str, list[ServiceSource]] = {}
-    for row in sorted(rows, key=lambda one: one.place):
+    for row in sorted(rows, key=lambda row: row.place):
         found.setdefault(row.service_id, []).append(row)
     return found
 
@@ -85,10 +88,10 @@ def take(deps: Deps, rows: Sequence[ServiceSource], *, as_rendered: bool = False
 
     Unavailable: one has not been seen yet, or its ref is gone.
     """
-    shas = [one.sha if as_rendered and one.sha else _newest(deps, one) for one in rows]
+    shas = [row.sha if as_rendered and row.sha else _newest(deps, row) for row in rows]
     folders = (
-        SourceFolder(one.repository_id, sha, one.folder, one.path)
-        for one, sha in zip(rows, shas, strict=True)
+        SourceFolder(row.repository_id, sha, row.folder, row.path)
+        for row, sha in zip(rows, shas, strict=True)
     )
     return Taken(tuple(folders), tuple(rows))
 
@@ -119,14 +122,16 @@ async def wake_users(
     moved = set()
     for ref, group in _by_ref(sources).items():
         if ref in commits:
-            folders = {one.folder for one in group}
+            folders = {source.folder for source in group}
             ids = await deps.manifests.trees(repository_id, commits[ref].sha, folders)
-            moved |= {one.service_id for one in group if (ids[one.folder] or "") != one.tree}
+            moved |= {
+                source.service_id for source in group if (ids[source.folder] or "") != source.tree
+            }
     if not moved:
         return
     async with deps.store.write() as tx:
         services = await tx.services.select(id=moved)
-        users = [one for one in services if one.pinned is None and not one.promoted]
+        users = [service for service in services if service.pinned is None and not service.promoted]
         for service in users:
             await tx.services.change(service.id, source=None)
     for service in users:
@@ -135,8 +140,8 @@ async def wake_users(
 
 def _by_ref(rows: Iterable[ServiceSource]) -> dict[str, list[ServiceSource]]:
     found: dict[str, list[ServiceSource]] = {}
-    for one in rows:
-        found.setdefault(one.ref, []).append(one)
+    for row in rows:
+        found.setdefault(row.ref, []).append(row)
     return found
 
 

@@ -52,28 +52,28 @@ class StageRenders:
     ) -> dict[ServiceId, Rendered]:
         """What each comes to at its commit. Conflict: the cluster of one was deleted."""
         async with self._deps.store.read() as tx:
-            rows = await tx.clusters.select(id={one.cluster_id for one in services})
+            rows = await tx.clusters.select(id={service.cluster_id for service in services})
             contexts = await values_of(self._deps, tx, services)
-            sources = await sources_of(tx, [one.id for one in services])
-        clusters = {one.id: one for one in rows}
+            sources = await sources_of(tx, [service.id for service in services])
+        clusters = {cluster.id: cluster for cluster in rows}
         found: dict[ServiceId, Rendered] = {}
         for start in range(0, len(services), _AT_ONCE):
             some = services[start : start + _AT_ONCE]
             works = (
                 self._render(
-                    one,
-                    clusters.get(one.cluster_id),
-                    commits[one.id],
-                    contexts.get(one.id, {}),
-                    sources.get(one.id, ()),
+                    service,
+                    clusters.get(service.cluster_id),
+                    commits[service.id],
+                    contexts.get(service.id, {}),
+                    sources.get(service.id, ()),
                 )
-                for one in some
+                for service in some
             )
             results = await asyncio.gather(*works, return_exceptions=True)
-            for one, result in zip(some, results, strict=True):
+            for service, result in zip(some, results, strict=True):
                 if isinstance(result, BaseException):
                     raise result
-                found[one.id] = result
+                found[service.id] = result
         return found
 
     async def reads(
@@ -84,8 +84,8 @@ class StageRenders:
     ) -> dict[ServiceId, dict[str, str]]:
         """The git ids of what each render has read."""
         return {
-            one.id: await reads_of(self._deps, one, commits[one.id], done[one.id])
-            for one in services
+            service.id: await reads_of(self._deps, service, commits[service.id], done[service.id])
+            for service in services
         }
 
     async def _render(

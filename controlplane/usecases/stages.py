@@ -27,7 +27,7 @@ def needs_fleet(spec: model.Pipeline) -> bool:
 async def check_groups(tx: Transaction, spec: model.Pipeline) -> None:
     """Invalid: a stage goes by a cluster group that is not there."""
     known = await tx.cluster_groups.select(id=spec.groups) if spec.groups else []
-    if gone := spec.groups - {one.id for one in known}:
+    if gone := spec.groups - {group.id for group in known}:
         raise Invalid(f"there is no cluster group {min(gone)}: name another one", field="groups")
 
 
@@ -81,11 +81,11 @@ async def check_shared(tx: Transaction, spec: model.Pipeline) -> None:
     others = await tx.pipeline_services.select(
         service_id={service for stage in spec.stages for service in stage.services}
     )
-    if not {one.pipeline_id for one in others} - {spec.id}:
+    if not {row.pipeline_id for row in others} - {spec.id}:
         return
     rows = await tx.pipelines.select()
     specs = [codec.pipeline_from_json(row.spec) for row in rows if row.id != spec.id]
-    ids = {s for one in (*specs, spec) for stage in one.stages for s in stage.services}
+    ids = {s for pipeline in (*specs, spec) for stage in pipeline.stages for s in stage.services}
     names = {str(row.id): row.name for row in await tx.services.select(id=ids)}
     check_order([*specs, spec], names)
 
@@ -157,9 +157,9 @@ async def _resolved(
     members = _members(services, fleet, stage.rollout.groups)
     return replace(
         stage,
-        services=tuple(one.service for one in members),
+        services=tuple(member.service for member in members),
         waves=plan(stage.rollout, members),
-        group_of={one.service: one.groups[0] for one in members if one.groups},
+        group_of={member.service: member.groups[0] for member in members if member.groups},
     )
 
 
@@ -169,11 +169,13 @@ async def _services(
     """Those named; or those chosen, without what another pipeline promotes."""
     if stage.selector is None:
         return await tx.services.select(id=stage.services)
-    clusters = [one.id for one in fleet.matching(stage.selector.clusters, project_id)]
+    clusters = [cluster.id for cluster in fleet.matching(stage.selector.clusters, project_id)]
     found = await tx.services.select(cluster_id=clusters, name=stage.selector.names)
-    taken = await tx.pipeline_services.select(service_id={one.id for one in found}, promoted=True)
-    others = {one.service_id for one in taken if one.pipeline_id != pipeline_id}
-    found = [one for one in found if one.id not in others]
+    taken = await tx.pipeline_services.select(
+        service_id={service.id for service in found}, promoted=True
+    )
+    others = {row.service_id for row in taken if row.pipeline_id != pipeline_id}
+    found = [service for service in found if service.id not in others]
     if len(found) > model.MAX_SERVICES:
         raise Invalid(
             f"the selector of {stage.name} matches {len(found):,} services, "
@@ -184,12 +186,12 @@ async def _services(
 
 
 def _members(services: Sequence[Service], fleet: Fleet, groups: Collection[str]) -> list[Member]:
-    clusters = {one.id: one for one in fleet.clusters}
-    chosen = [one for one in fleet.groups if one.id in groups]
+    clusters = {cluster.id: cluster for cluster in fleet.clusters}
+    chosen = [group for group in fleet.groups if group.id in groups]
     members = []
     for service in services:
         cluster = clusters.get(service.cluster_id)
-        held = tuple(one.id for one in chosen if cluster is not None and one.holds(cluster))
+        held = tuple(group.id for group in chosen if cluster is not None and group.holds(cluster))
         handle = cluster.handle if cluster else ""
         members.append(Member(service.id, handle, held))
-    return sorted(members, key=lambda one: (one.cluster, one.service))
+    return sorted(members, key=lambda member: (member.cluster, member.service))

@@ -51,12 +51,14 @@ class Strangers:
     def due(self, *, all_of_them: bool = False) -> list[AuditEntry]:
         """The rows of sources whose minute is over, which are forgotten."""
         now = self._clock.monotonic()
-        over = [name for name, one in self._sources.items() if all_of_them or one.until <= now]
+        over = [
+            name for name, source in self._sources.items() if all_of_them or source.until <= now
+        ]
         ended = [(name, self._sources.pop(name)) for name in over]
-        return [_counted(name, one) for name, one in ended if one.more]
+        return [_counted(name, source) for name, source in ended if source.more]
 
 
-def _counted(name: str, one: _Source) -> AuditEntry:
-    detail = {"requests": one.more, "user_agent": one.last.detail.get("user_agent", "")}
-    source = name if name == ELSEWHERE else one.last.source
-    return replace(one.last, source=source, detail=detail)
+def _counted(name: str, refusals: _Source) -> AuditEntry:
+    detail = {"requests": refusals.more, "user_agent": refusals.last.detail.get("user_agent", "")}
+    source = name if name == ELSEWHERE else refusals.last.source
+    return replace(refusals.last, source=source, detail=detail)

@@ -80,4 +80,4 @@ class Streams:
             return ()
         async with self._deps.store.read() as tx:
             page = await tx.clusters.page(PageQuery(_MOST_CLUSTERS, visible=visible))
-        return tuple(one.id for one in page.items)
+        return tuple(cluster.id for cluster in page.items)

@@ -62,21 +62,21 @@ async def _replace(
 ) -> list[Binding]:
     """Add and remove bindings of a role until the subjects are these; what was changed."""
     held = await tx.bindings.select(scope=target.scope, role_id=role.id, expires_at=None)
-    known = {(one.subject_kind, one.subject_id): one for one in held}
+    known = {(binding.subject_kind, binding.subject_id): binding for binding in held}
     asked = {
         *((SubjectKind.USER, id) for id in subjects.users),
         *((SubjectKind.GROUP, id) for id in subjects.groups),
     }
-    gone = [one for key, one in known.items() if key not in asked]
-    for one in gone:
-        await tx.bindings.remove(one.id)
+    gone = [binding for key, binding in known.items() if key not in asked]
+    for binding in gone:
+        await tx.bindings.remove(binding.id)
     now, by = deps.clock.now(), actor.email or actor.name
     new = [
         Binding(deps.new_id(), role.id, kind, id, target.scope, now, given_by=by)
         for kind, id in sorted(asked - known.keys())
     ]
-    for one in new:
-        await tx.bindings.add(one)
+    for binding in new:
+        await tx.bindings.add(binding)
     return gone + new
 
 
@@ -87,7 +87,7 @@ async def _check_subjects(tx: Transaction, wanted: Iterable[Subjects]) -> None:
     of two transactions that lock in different orders one has to begin again.
     """
     several = tuple(wanted)
-    for id in sorted({id for one in several for id in one.groups}):
+    for id in sorted({id for subjects in several for id in subjects.groups}):
         await find_group(tx, id)
-    for id in sorted({id for one in several for id in one.users}):
+    for id in sorted({id for subjects in several for id in subjects.users}):
         await find_user(tx, id)

@@ -38,7 +38,11 @@ async def of_template(tx: Transaction, actor: Actor, wanted: Wanted) -> dict[str
 async def held_by(tx: Transaction, services: Sequence[Service]) -> dict[ServiceId, dict[str, str]]:
     """The secrets of each service that has any."""
     found: dict[ServiceId, dict[str, str]] = {}
-    rows = await tx.secret_uses.select(service_id={one.id for one in services}) if services else []
+    rows = (
+        await tx.secret_uses.select(service_id={service.id for service in services})
+        if services
+        else []
+    )
     for row in rows:
         found.setdefault(ServiceId(row.service_id), {})[row.name] = row.secret_id
     return found
@@ -46,15 +50,18 @@ async def held_by(tx: Transaction, services: Sequence[Service]) -> dict[ServiceI
 
 async def still_there(tx: Transaction, evaluation: Evaluation) -> Evaluation:
     """What is wanted without secrets that are gone, which then are a problem."""
-    named = {id for one in evaluation.wanted for id in (one.template.secrets or {}).values()}
+    named = {id for target in evaluation.wanted for id in (target.template.secrets or {}).values()}
     if not named:
         return evaluation
-    known = {one.id for one in await tx.secrets.select(id=named) if one.current}
+    known = {secret.id for secret in await tx.secrets.select(id=named) if secret.current}
     if named <= known:
         return evaluation
     wanted = tuple(
-        replace(one, template=replace(one.template, secrets=_known(one.template.secrets, known)))
-        for one in evaluation.wanted
+        replace(
+            target,
+            template=replace(target.template, secrets=_known(target.template.secrets, known)),
+        )
+        for target in evaluation.wanted
     )
     problem = f"{len(named - known)} secrets of the template are gone: name others"
     return Evaluation(wanted, (*evaluation.problems, problem))

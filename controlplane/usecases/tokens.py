@@ -24,9 +24,9 @@ async def end_tokens(
 ) -> list[str]:
     """Revoke a user's live tokens of some kinds, and what came by refresh tokens; their ids."""
     live = await tx.tokens.select(user_id=user_id, kind=list(kinds), revoked_at=None)
-    if families := {one.parent_id for one in live if one.kind is TokenKind.REFRESH}:
+    if families := {token.parent_id for token in live if token.kind is TokenKind.REFRESH}:
         came = await tx.tokens.select(user_id=user_id, parent_id=families, revoked_at=None)
-        live = list({one.id: one for one in (*live, *came)}.values())
+        live = list({token.id: token for token in (*live, *came)}.values())
     now = deps.clock.now()
     for token in live:
         await tx.tokens.change(token.id, revoked_at=now)

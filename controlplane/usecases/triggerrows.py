@@ -30,7 +30,7 @@ async def note_parts(
     for gate in gates.values():
         await tx.pipeline_gates.add(gate)
     before = {row.id: row for row in await tx.pipeline_triggers.select(pipeline_id=spec.id)}
-    now = {one.id: one for one in spec.triggers if one.watches}
+    now = {trigger.id: trigger for trigger in spec.triggers if trigger.watches}
     for id in before.keys() - now.keys():
         await tx.pipeline_triggers.remove(id)
     for id, trigger in now.items():

@@ -84,7 +84,7 @@ class Triggers:
         """How the looks of a pipeline's triggers go, by their ids."""
         async with self._deps.store.read() as tx:
             found = await tx.pipeline_triggers.select(pipeline_id=pipeline_id)
-        return {one.id: one for one in found}
+        return {row.id: row for row in found}
 
     async def webhook_secret(self, trigger_id: str) -> str | None:
         """The secret that signs hints to a trigger; None: it takes none."""
@@ -154,7 +154,9 @@ class Triggers:
             view = await view_of(tx, row) if row else None
         if view is None:
             return None, None
-        return view, next((one for one in view.spec.triggers if one.id == trigger_id), None)
+        return view, next(
+            (trigger for trigger in view.spec.triggers if trigger.id == trigger_id), None
+        )
 
     @again
     async def _look_later(
@@ -256,7 +258,7 @@ class Triggers:
         """Have the first stage's services follow the tag."""
         async with self._deps.store.write() as tx:
             services = await tx.services.select(id=view.spec.first.services)
-            if any(one.promoted for one in services):
+            if any(service.promoted for service in services):
                 raise Conflict("another pipeline promotes the first stage's services")
             for service in services:
                 await tx.services.change(service.id, ref=effect.value)

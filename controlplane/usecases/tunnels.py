@@ -47,11 +47,11 @@ class Tunnels:
         """A replica ends; whatever it still holds is nobody's."""
         async with self._deps.store.write() as tx:
             held = await tx.tunnels.select(replica_id=id)
-            for one in held:
-                await tx.tunnels.change(one.id, replica_id=None)
+            for tunnel in held:
+                await tx.tunnels.change(tunnel.id, replica_id=None)
             await tx.replicas.remove(id)
-        for one in held:
-            self._deps.bus.publish(TUNNEL, f"{one.id} ")
+        for tunnel in held:
+            self._deps.bus.publish(TUNNEL, f"{tunnel.id} ")
 
     async def claim(
         self, cluster_id: ClusterId, replica_id: str, instance: str, peer: str
@@ -75,7 +75,7 @@ class Tunnels:
     async def lost(self, replica_id: str, held: Mapping[ClusterId, int]) -> list[Tunnel]:
         """Of the links that a replica holds with these epochs, those that are no longer its own."""
         async with self._deps.store.read() as tx:
-            mine = {one.id: one for one in await tx.tunnels.select(replica_id=replica_id)}
+            mine = {tunnel.id: tunnel for tunnel in await tx.tunnels.select(replica_id=replica_id)}
             doubtful = [
                 id for id, epoch in held.items() if id not in mine or mine[id].epoch != epoch
             ]
@@ -87,26 +87,29 @@ class Tunnels:
         answers: list[Tunnel | TowlineError] = []
         claimed: dict[str, Tunnel] = {}
         async with self._deps.store.write() as tx:
-            held = {one.id: one for one in await tx.tunnels.lock({one.id for one in claims})}
-            for one in claims:
-                before = claimed.get(one.id) or held.get(one.id) or Tunnel(one.id, now)
+            held = {
+                tunnel.id: tunnel
+                for tunnel in await tx.tunnels.lock({claim.id for claim in claims})
+            }
+            for claim in claims:
+                before = claimed.get(claim.id) or held.get(claim.id) or Tunnel(claim.id, now)
                 try:
-                    after = before.claimed(one.replica_id, one.instance, one.peer, now)
+                    after = before.claimed(claim.replica_id, claim.instance, claim.peer, now)
                 except LimitExceeded as error:
-                    await tx.clusters.change(one.id, alarm=error.message)
+                    await tx.clusters.change(claim.id, alarm=error.message)
                     answers.append(error)
                 else:
-                    claimed[one.id] = after
+                    claimed[claim.id] = after
                     answers.append(after)
             await _write(tx, claimed, held)
-        for one in claimed.values():
-            self._deps.bus.publish(TUNNEL, f"{one.id} {one.replica_id}")
+        for tunnel in claimed.values():
+            self._deps.bus.publish(TUNNEL, f"{tunnel.id} {tunnel.replica_id}")
         return answers
 
     async def _release(self, ended: Sequence[tuple[ClusterId, int]]) -> list[None]:
         async with self._deps.store.write() as tx:
             rows = await tx.tunnels.lock({id for id, _ in ended})
-            mine = [one.id for one in rows if one.replica_id and (one.id, one.epoch) in ended]
+            mine = [row.id for row in rows if row.replica_id and (row.id, row.epoch) in ended]
             await tx.tunnels.change_each({id: {"replica_id": None} for id in mine})
         for id in mine:
             self._deps.bus.publish(TUNNEL, f"{id} ")
@@ -115,14 +118,18 @@ class Tunnels:
 
 async def _write(tx: Transaction, claimed: Mapping[str, Tunnel], known: Container[str]) -> None:
     """In the order of ids. Conflict: another replica has claimed a new agent meanwhile."""
-    await tx.tunnels.change_each({id: _columns(one) for id, one in claimed.items() if id in known})
+    await tx.tunnels.change_each(
+        {id: _columns(tunnel) for id, tunnel in claimed.items() if id in known}
+    )
     try:
-        for id, one in sorted(claimed.items()):
+        for id, tunnel in sorted(claimed.items()):
             if id not in known:
-                await tx.tunnels.add(one)
+                await tx.tunnels.add(tunnel)
     except Conflict as error:
         raise Conflict("two replicas have claimed a new agent at once: try again") from error
 
 
-def _columns(one: Tunnel) -> dict[str, Any]:
-    return {field.name: getattr(one, field.name) for field in fields(one) if field.name != "id"}
+def _columns(tunnel: Tunnel) -> dict[str, Any]:
+    return {
+        field.name: getattr(tunnel, field.name) for field in fields(tunnel) if field.name != "id"
+    }

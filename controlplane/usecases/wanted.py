@@ -41,7 +41,7 @@ class Wants:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._batches = Batches(self.read, weight=lambda one: one.weight)
+        self._batches = Batches(self.read, weight=lambda query: query.weight)
 
     async def of(self, cluster_id: ClusterId, services: Collection[str] | None = None) -> Wanted:
         """What a cluster's agent is to be told of some services, or of all. Unavailable."""
@@ -49,22 +49,26 @@ class Wants:
 
     async def read(self, asked: Sequence[Asked]) -> list[Wanted]:
         """The same for several."""
-        whole = {one.cluster_id for one in asked if one.services is None}
-        named = {id for one in asked if one.cluster_id not in whole for id in one.services or ()}
+        whole = {query.cluster_id for query in asked if query.services is None}
+        named = {
+            id for query in asked if query.cluster_id not in whole for id in query.services or ()
+        }
         async with self._store.read() as tx:
             found = await tx.services.select(cluster_id=whole, deleted_at=ANY) if whole else []
             if named:
                 found += await tx.services.select(id=named, deleted_at=ANY)
-            clusters = {one.cluster_id for one in asked}
+            clusters = {query.cluster_id for query in asked}
             commands = await tx.commands.select(cluster_id=clusters, state=CommandState.WAITING)
-        services = _by_cluster(one for one in found if one.sequence > 0 and not one.mirrored)
+        services = _by_cluster(
+            service for service in found if service.sequence > 0 and not service.mirrored
+        )
         waiting = _by_cluster(commands)
         return [
             Wanted(
-                [row for row in services.get(one.cluster_id, []) if _is_asked(one, row)],
-                waiting.get(one.cluster_id, []),
+                [row for row in services.get(query.cluster_id, []) if _is_asked(query, row)],
+                waiting.get(query.cluster_id, []),
             )
-            for one in asked
+            for query in asked
         ]
 
 
@@ -74,6 +78,6 @@ def _is_asked(asked: Asked, service: Service) -> bool:
 
 def _by_cluster(rows: Iterable[Row]) -> dict[ClusterId, list[Row]]:
     found: dict[ClusterId, list[Row]] = {}
-    for one in rows:
-        found.setdefault(one.cluster_id, []).append(one)
+    for row in rows:
+        found.setdefault(row.cluster_id, []).append(row)
     return found
