@@ -1,7 +1,7 @@
-"""How many clusters of a group may be changing at once, whichever pipelines change them.
+"""Limits on how many clusters of a group change at once, across all pipelines.
 
-A cluster is changing from the moment that one of its services is given a release until that
-service is healthy or has failed, or its roll-out was aborted.
+A cluster counts as changing from the moment one of its services gets a release. It stops counting
+once the service is healthy or has failed, or its rollout was aborted.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,7 +23,10 @@ async def of_budgets(
     state: State,
     services: Mapping[str, Service],
 ) -> list[ev.Budgeted]:
-    """What the budgets leave for a pipeline. Until the transaction ends no other takes of it."""
+    """Events with the services that the budgets let a pipeline change now.
+
+    Locks the groups, so that no other pipeline uses the same budget in this transaction.
+    """
     groups, clusters = await _limited(tx, spec, services)
     if not groups:
         return [ev.Budgeted(None)] if state.room is not None else []
@@ -44,17 +47,17 @@ async def of_budgets(
 
 
 def awaits_room(state: State) -> bool:
-    """Whether a budget holds some service of a pipeline."""
+    """True if a budget holds back a service of the pipeline."""
     return state.room is not None and bool(state.room.reason)
 
 
 def frees_room(before: State, after: State) -> bool:
-    """Whether a service that counted in a budget no longer does."""
+    """True if a service that counted in a budget no longer counts."""
     return before.room is not None and bool(set(_under_way(before)) - set(_under_way(after)))
 
 
 async def note_changing(tx: Transaction, pipeline_id: str, before: State, after: State) -> None:
-    """Keep which services are on their way, for all that have to do with the same groups."""
+    """Stores which services of a pipeline are changing, for other pipelines of the same groups."""
     if before.room is None and after.room is None:
         return
     rows = await tx.pipeline_services.select(pipeline_id=pipeline_id)
@@ -72,7 +75,8 @@ async def _limited(
     spec: model.Pipeline,
     services: Mapping[str, Service],
 ) -> tuple[Sequence[ClusterGroup], Mapping[str, Cluster]]:
-    """The groups with a budget that have to do with the pipeline, locked; its clusters by id."""
+    """Locks the groups with a budget that contain clusters of the pipeline; also its clusters by
+    id."""
     groups = await tx.cluster_groups.select(max_changing=range(1, MOST_CHANGING + 1))
     if not groups:
         return (), {}
@@ -87,7 +91,7 @@ async def _limited(
 async def _changing(
     tx: Transaction, groups: Sequence[ClusterGroup], own: Collection[str]
 ) -> dict[str, set[str]]:
-    """For each group the ids of its clusters that are changing now; `own` are some of them."""
+    """Ids of the changing clusters of each group; `own` are clusters that count in any case."""
     rows = await tx.pipeline_services.select(changing=True)
     services = await tx.services.select(id={row.service_id for row in rows}) if rows else []
     clusters = await tx.clusters.select(id={*own, *(service.cluster_id for service in services)})
@@ -95,7 +99,7 @@ async def _changing(
 
 
 def _in_turn(spec: model.Pipeline, state: State) -> Iterator[ServiceId]:
-    """The services that may be given a release next: first where one is on its way."""
+    """Services that may get a release next; stages with a running rollout come first."""
     later = [stage for stage in spec.order if stage is not spec.first]
     held = {stage.id: state.stages.get(stage.id, StageState()) for stage in later}
     for stage in sorted(later, key=lambda stage: not held[stage.id].promoting):
@@ -115,4 +119,5 @@ def _is_full(group: ClusterGroup, busy: set[str], cluster: Cluster | None) -> bo
 
 
 def _told(group: ClusterGroup) -> str:
-    return f"cluster group {group.name!r}: {group.max_changing} of its clusters change at once"
+    limit = group.max_changing
+    return f"cluster group {group.name!r}: its limit of {limit} changing clusters is reached"

@@ -1,4 +1,5 @@
-"""Bundles that agents fetch: a cluster's own only, made again where the git cache has lost them."""
+"""Bundles for agents: only those of the agent's own cluster, rendered again if the git cache lost
+them."""
 
 from collections.abc import Sequence
 
@@ -19,7 +20,7 @@ Asked = tuple[ClusterId, str]
 
 
 class Bundles:
-    """Who uses what is found out for all who fetch at the same time, as after one commit."""
+    """Serves bundles; agents that fetch at the same time share one permission query."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -27,7 +28,10 @@ class Bundles:
         self._strangers = Strangers(deps.clock)
 
     async def fetch(self, cluster_id: ClusterId, digest: str) -> bytes:
-        """A bundle that a service of this cluster uses. NotFound: none does; Unavailable."""
+        """A bundle that a service of this cluster uses.
+
+        NotFound: no service uses it. Unavailable.
+        """
         user = await self._users.ask((cluster_id, digest))
         if user is None:
             await self._refuse(cluster_id, digest)
@@ -35,7 +39,7 @@ class Bundles:
             try:
                 return await self._deps.manifests.bundle(digest)
             except NotFound:
-                # The git cache may lose what it can make again.
+                # The git cache may evict bundles that it can render again.
                 await self._render(user, user.sha)
                 return await self._deps.manifests.bundle(digest)
         raise NotFound(f"no service of this cluster uses {digest}")
@@ -64,7 +68,7 @@ class Bundles:
         await self._deps.manifests.render(user.render_request(sha, parameters, taken.folders))
 
     async def _refuse(self, cluster_id: ClusterId, digest: str) -> None:
-        """Write down that an agent asks for what is another cluster's."""
+        """Records that an agent requested a bundle of another cluster."""
         async with self._deps.store.read() as tx:
             cluster = await tx.clusters.get(cluster_id)
             is_anothers = await _is_anothers(tx, cluster_id, digest)
@@ -72,7 +76,7 @@ class Bundles:
             await self._note_refused(cluster, digest)
 
     async def _note_refused(self, cluster: Cluster, digest: str) -> None:
-        """Write down the first of a minute, and those behind it with their count."""
+        """Writes the first refusal of a minute as a row, and later ones as one row with a count."""
         asked = refused_bundle(cluster, digest, self._deps.clock.now())
         rows = [*self._strangers.due(), self._strangers.take(asked, cluster.id)]
         entries = [entry for entry in rows if entry is not None]
@@ -82,7 +86,7 @@ class Bundles:
 
 
 async def _is_anothers(tx: Transaction, cluster_id: ClusterId, digest: str) -> bool:
-    """Whether services of other clusters use a bundle that none here has had."""
+    """True if only services of other clusters use a bundle, and none of this cluster ever did."""
     if await tx.services.find(digest=digest) is None:
         return False
     mine = {

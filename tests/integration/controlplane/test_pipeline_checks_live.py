@@ -563,7 +563,7 @@ async def test_a_group_by_which_a_roll_out_goes_is_there_and_stays(stand: Stand)
         await stand.save(stage=chosen(Rollout(Strategy.WAVES, groups=("nowhere",))))
     group = await groups.create(world.admin, GroupChange(name="eu"))
     await stand.save(stage=chosen(Rollout(Strategy.WAVES, groups=(group.id,))))
-    with pytest.raises(Conflict, match="pipeline 'shop' goes by this group"):
+    with pytest.raises(Conflict, match="pipeline 'shop' selects clusters by this group"):
         await groups.delete(world.admin, group.id)
 
 

@@ -53,7 +53,7 @@ async def test_another_version_is_another_ref(world: World) -> None:
     elsewhere = ServiceChange(helm={"chart": "nginx", "url": "https://other.example.org"})
     with pytest.raises(Invalid, match="make another service"):
         await world.services.update(world.admin, service.id, elsewhere)
-    with pytest.raises(Invalid, match="agents render folders of git only"):
+    with pytest.raises(Invalid, match="agents render only folders of git"):
         by_agent = ServiceChange(rendered_by=cluster.id)
         await world.services.update(world.admin, service.id, by_agent)
     with pytest.raises(Invalid, match="leave folder out"):

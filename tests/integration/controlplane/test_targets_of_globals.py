@@ -288,7 +288,7 @@ async def test_a_service_is_had_elsewhere_as_it_is_at_home(fleet: Fleet) -> None
     await world.services.update(world.admin, source.id, ServiceChange(ref="v9"))
     await fleet.look(one)
     assert {service.ref for service in await fleet.owned(one)} == {"v9"}
-    with pytest.raises(Conflict, match="hands on service"):
+    with pytest.raises(Conflict, match="is the source of global service"):
         await world.services.delete(world.admin, source.id)
     local = person(Role.EDITOR, "ed", Scope(f"service:{source.id}"))
     with pytest.raises(Forbidden):
