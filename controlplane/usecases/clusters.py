@@ -190,8 +190,8 @@ class Clusters:
             await check_thawed(tx, id)
             if cluster.protect and removal is Removal.CASCADE:
                 raise Conflict(
-                    f"cluster {cluster.handle!r} is protected against deletion: set protect to false "
-                    "first"
+                    f"cluster {cluster.handle!r} is protected against deletion: "
+                    "set protect to false first"
                 )
             for service in await tx.services.select(cluster_id=id):
                 await begin_removal(self._deps, tx, actor, service, removal, cluster)

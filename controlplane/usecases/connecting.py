@@ -1,4 +1,4 @@
-"""Agents that have come; those that come at the same time are taken in by one transaction."""
+"""Records agents that connect; agents that connect at the same time share one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +19,9 @@ from fleet.runtime.tasks import finished
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """What an agent that has come is to be told.
+    """The desired state for an agent that connected, and its cluster's updated row.
 
-    `cluster` is as it was noted; of its services, `wanted` tells all.
+    `wanted` contains all services of the cluster.
     """
 
     cluster: Cluster
@@ -29,18 +29,18 @@ class Connected:
 
 
 class Connecting:
-    """Notes that agents have come, and finds what they are to be told."""
+    """Records that agents connected, and reads their desired state."""
 
     def __init__(self, deps: Deps, wants: Wants) -> None:
         self._deps = deps
         self._wants = wants
-        # To its end, though the agent leaves: whoever waits for what is committed is told of it.
+        # Runs to its end even if the agent disconnects: others in the batch wait for the commit.
         self._batches: Batches[tuple[ClusterId, Greeting], Connected] = Batches(
             lambda coming: finished(self._take_in(coming))
         )
 
     async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Connected:
-        """An agent has come. NotFound: its cluster was deleted. Unavailable."""
+        """Records that an agent connected. NotFound: its cluster was deleted. Unavailable."""
         return await self._batches.ask((cluster_id, agent))
 
     async def _take_in(
@@ -58,7 +58,7 @@ class Connecting:
         ]
 
     async def _note(self, coming: Sequence[tuple[ClusterId, Greeting]]) -> list[Cluster | None]:
-        """The clusters as they are from now on; None: deleted."""
+        """Updates the rows of the agents' clusters and returns them; None for a deleted cluster."""
         now = self._deps.clock.now()
         noted: list[Cluster | None] = []
         told: dict[str, dict[str, Any]] = {}
@@ -82,7 +82,7 @@ class Connecting:
 
 
 def columns_of(about: FactsReport) -> dict[str, Any]:
-    """What a cluster's row holds of its facts."""
+    """The columns of a cluster's row that contain its facts."""
     return {
         "kubernetes_version": about.kubernetes_version,
         "distribution": Distribution(about.distribution) if about.distribution else None,

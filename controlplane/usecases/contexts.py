@@ -1,4 +1,4 @@
-"""Service contexts: saving them by name, and handing their values to templates."""
+"""Service contexts: named configuration and secrets that templates of services read."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ _LONGEST_SECRETS = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What a project, a cluster group or a cluster is to have otherwise; nothing: it follows."""
+    """Override of a context for a project, a cluster group or a cluster; empty removes it."""
 
     layer: Layer
     place_id: str
@@ -40,9 +40,9 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class ContextChange:
-    """What a context is to hold; None leaves it as it is, what is given replaces the whole.
+    """Changes to a context. None leaves a field unchanged; a value replaces the whole field.
 
-    `types` are names of `flow.ValueType` by key; `by_reference`: see `ServiceContext`.
+    `types` maps keys to names of `flow.ValueType`; `by_reference`: see `ServiceContext`.
     """
 
     configuration: Mapping[str, Any] | None = None
@@ -55,7 +55,7 @@ class ContextChange:
 
 @retried
 class Contexts:
-    """Verbs on service contexts."""
+    """Operations on service contexts."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -67,7 +67,7 @@ class Contexts:
             return await tx.contexts.page(query)
 
     async def get(self, actor: Actor, name: str) -> ServiceContext:
-        """By name. NotFound: none, or not to be seen."""
+        """Finds a context by name. NotFound: it does not exist, or the actor may not see it."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             context = await tx.contexts.find(name=name) if name else None
@@ -79,7 +79,7 @@ class Contexts:
     async def of(
         self, actor: Actor, service_ids: Collection[str]
     ) -> dict[str, list[ServiceContext]]:
-        """The contexts bound to services, as far as the actor may read them, by service."""
+        """The contexts bound to services that the actor may read, by service id."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             bound = await _bound(tx, service_ids)
@@ -89,7 +89,7 @@ class Contexts:
         }
 
     async def save(self, actor: Actor, name: str, change: ContextChange) -> ServiceContext:
-        """Create or change the context of this name; its users are rendered anew, each once."""
+        """Creates or changes a context. Each service that uses it is rendered again once."""
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
@@ -118,7 +118,10 @@ class Contexts:
     async def _tell_users(
         self, tx: Transaction, actor: Actor, after: ServiceContext
     ) -> list[Service]:
-        """Have the agents of users hear of secrets that only they fill in. Conflict: a freeze."""
+        """Sends changed secrets of a `by_reference` context to the agents of its services.
+
+        Conflict: a cluster is frozen.
+        """
         users = await _users(tx, after.id)
         await note_users(tx, [service.id for service in users])
         if not after.by_reference:
@@ -130,7 +133,7 @@ class Contexts:
         return users
 
     async def delete(self, actor: Actor, id: str) -> ServiceContext:
-        """Conflict: services still use it."""
+        """Deletes a context. Conflict: services still use it."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             context = await tx.contexts.get(id)
@@ -155,9 +158,10 @@ class Contexts:
         place_id: str,
         configuration: Mapping[str, Any],
     ) -> ContextOverride | None:
-        """Say what a project, cluster group or cluster has otherwise, as a whole; empty ends it.
+        """Replaces a context's override for a project, cluster group or cluster; empty removes it.
 
-        Whoever may change the context and the place may do so; its users are rendered anew.
+        Needs write access to the context and to the place. Services that use the context are
+        rendered again.
         """
         require_member(actor)
         async with self._deps.store.write() as tx:
@@ -200,7 +204,7 @@ class Contexts:
         context: ServiceContext,
         asked: Sequence[Override] | None,
     ) -> bool:
-        """Let exactly these be the overrides of a context; whether that changed anything."""
+        """Replaces all overrides of a context; True if any changed."""
         if asked is None:
             return False
         if len(asked) > _MOST_OVERRIDES:
@@ -213,8 +217,8 @@ class Contexts:
             (override.layer, override.place_id): dict(override.configuration) for override in asked
         }
         if len(wanted) < len(asked):
-            raise Invalid("names a place twice", field="overrides")
-        # What ends makes room for what begins.
+            raise Invalid("contains a project, group or cluster twice", field="overrides")
+        # Removals come first: they make room for additions.
         places = sorted(held.keys() | wanted.keys(), key=lambda place: (place in wanted, place))
         moved = [place for place in places if held.get(place, {}) != wanted.get(place, {})]
         for place in moved:
@@ -222,7 +226,7 @@ class Contexts:
         return bool(moved)
 
     async def overrides(self, actor: Actor, id: str) -> list[ContextOverride]:
-        """What projects, groups and clusters have otherwise than a context says."""
+        """The overrides of a context for projects, groups and clusters."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             context = await tx.contexts.get(id)
@@ -235,9 +239,9 @@ class Contexts:
         )
 
     async def values(self, actor: Actor, service: Service) -> dict[str, dict[str, Layered]]:
-        """What a service finds in its contexts, by name, and what each value is from.
+        """The context values of a service, by context name, each with its origin.
 
-        Of secret values only that they are there.
+        Secrets are listed without their values.
         """
         require_member(actor)
         require(actor, Verb.READ, service.target)
@@ -265,18 +269,18 @@ class Contexts:
         return replace(before, sealed=sealed, secrets_version=before.secrets_version + 1)
 
     def _is_same(self, before: ServiceContext, secrets: Mapping[str, str]) -> bool:
-        """Whether the secrets are what they were: then nobody has to hear of them."""
+        """True if the secrets are unchanged, so that no agent has to be notified."""
         try:
             return before.secrets_version > 0 and opened(self._deps, before) == dict(secrets)
         except TowlineError:
-            # What no longer opens is mended by being given anew.
+            # A secret that cannot be decrypted is repaired by setting it again.
             return False
 
 
 async def bind(
     deps: Deps, tx: Transaction, actor: Actor, service: Service, context_ids: Collection[str]
 ) -> bool:
-    """Let exactly these contexts be a service's; whether that changed anything."""
+    """Replaces the contexts of a service; True if any changed."""
     if len(context_ids) > MOST_BOUND:
         raise Invalid(f"{MOST_BOUND} at most", field="contextBindings")
     held = {
@@ -289,7 +293,7 @@ async def bind(
             raise NotFound
         require(actor, Verb.READ, context.target)
         if context.sealed is not None:
-            # What templates find they may show: it takes what handing out a secret takes.
+            # Templates can expose the secret: binding needs the permission to use secrets.
             require(actor, Verb.USE, Target.within(Kind.SECRET, context.project_id))
         await tx.context_bindings.add(ContextBinding(deps.new_id(), id, service.id))
     gone = held.keys() - set(context_ids)
@@ -302,9 +306,9 @@ async def bind(
 async def values_of(
     deps: Deps, tx: Transaction, services: Sequence[Service]
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """What templates of each service find below `contexts` and `imports`, by the service's id.
+    """Values of `contexts` and `imports` in templates, by service id.
 
-    With `problem` it cannot be rendered, and that says why.
+    An entry `problem` says why a service cannot be rendered.
     """
     templated = [service for service in services if service.templated]
     ids = [service.id for service in templated]
@@ -346,7 +350,7 @@ async def _keep_override(
     elif before is not None:
         await tx.context_overrides.put(after)
     elif len(await tx.context_overrides.select(context_id=after.context_id)) >= _MOST_OVERRIDES:
-        raise Invalid(f"{_MOST_OVERRIDES:,} overrides of one context at most")
+        raise Invalid(f"at most {_MOST_OVERRIDES:,} overrides per context")
     else:
         await tx.context_overrides.add(after)
 
@@ -367,7 +371,7 @@ async def _users(tx: Transaction, context_id: str) -> list[Service]:
 
 
 async def render_users(tx: Transaction, context_id: str) -> set[str]:
-    """Mark the templated users of a context; their repositories."""
+    """Marks the templated services of a context for rendering; returns their repositories' ids."""
     users = [service for service in await _users(tx, context_id) if service.templated]
     for service in users:
         await tx.services.change(service.id, source=None)
@@ -387,15 +391,19 @@ def _content(context: ServiceContext) -> tuple[Any, ...]:
 def _check_project(before: ServiceContext, change: ContextChange) -> None:
     if change.project_id and change.project_id != before.project_id:
         raise Conflict(
-            f"context {before.name!r} stays in its project: delete it and save it in the other"
+            f"context {before.name!r} cannot be moved: delete it and create it in the other project"
         )
 
 
 def _check_secrets(secrets: Mapping[str, str]) -> dict[str, str]:
     if len(secrets) > _MOST_SECRETS:
-        raise Invalid(f"{len(secrets)} secrets, {_MOST_SECRETS} at most", field="secrets")
+        raise Invalid(
+            f"{len(secrets)} secrets, but at most {_MOST_SECRETS} are allowed", field="secrets"
+        )
     for name in secrets:
         check_text(name, "secrets.name")
     if (size := sum(map(len, secrets.values()))) > _LONGEST_SECRETS:
-        raise Invalid(f"{size:,} characters, {_LONGEST_SECRETS:,} at most", field="secrets")
+        raise Invalid(
+            f"{size:,} characters, but at most {_LONGEST_SECRETS:,} are allowed", field="secrets"
+        )
     return dict(secrets)

@@ -1,4 +1,7 @@
-"""What all definitions of services for many clusters have in common: their verbs and checks."""
+"""Operations and checks that all generators of services share.
+
+Generators are global services, service sets and managed namespaces.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -28,14 +31,14 @@ from fleet.source import RepositoryKind
 
 D = TypeVar("D", bound=Owner)
 Fill = Callable[[Transaction, D], Awaitable[D]]
-"""Gives a definition what only its own kind has."""
+"""Fills in the fields that only one kind of generator has."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChange:
-    """What to change of any definition; None leaves it as it is. The project stays for ever.
+    """Changes to any generator. None leaves a field unchanged; the project cannot be changed.
 
-    `selector` has the fields of a selector that change.
+    `selector` contains only the selector fields that change.
     """
 
     name: str | None = None
@@ -46,7 +49,7 @@ class DefinitionChange:
     budget: int | None = None
 
     def columns(self, before: Definition | None = None) -> dict[str, Any]:
-        """The checked fields. Invalid: a value that cannot be."""
+        """The validated fields. Invalid: a value is not allowed."""
         found: dict[str, Any] = {}
         if self.name is not None:
             found["name"] = check_text(self.name, "name")
@@ -63,9 +66,9 @@ class DefinitionChange:
 
 @retried
 class Definitions(Generic[D]):
-    """Verbs that global services, service sets and managed namespaces share.
+    """Operations that global services, service sets and managed namespaces share.
 
-    Rights on a definition are rights on services in its project; on one without a project, on
+    A generator needs the permissions for services of its project; one without a project, for
     services everywhere.
     """
 
@@ -83,7 +86,10 @@ class Definitions(Generic[D]):
             return await rows(tx, self.kind).page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> D:
-        """By id or name. NotFound: none, or not to be seen."""
+        """Finds a generator by id or name.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
         require_member(actor)
         async with self._deps.store.read() as tx:
             definition = await self._find(tx, id, name)
@@ -91,14 +97,17 @@ class Definitions(Generic[D]):
         return definition
 
     async def services(self, actor: Actor, id: str) -> list[Service]:
-        """The services that come from it, as far as the actor may see them."""
+        """The services that a generator created and the actor may see."""
         definition = await self.get(actor, id)
         async with self._deps.store.read() as tx:
             found = await tx.services.select(owner_id=definition.id)
         return [service for service in found if actor.may(Verb.READ, service.target)]
 
     async def delete(self, actor: Actor, id: str) -> D:
-        """Delete it; its services go first, as its policy says. Without any it is gone at once."""
+        """Deletes a generator after its services, which its `on_delete` policy deletes or leaves.
+
+        A generator without services is deleted at once.
+        """
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
@@ -119,7 +128,7 @@ class Definitions(Generic[D]):
         return replace(definition, ending_at=now)
 
     async def sync(self, actor: Actor, id: str, *, confirm: int = 0) -> D:
-        """Have it looked at now. `confirm`: so many removals may be made, once."""
+        """Reconciles a generator now. `confirm` allows up to that many deletions, once."""
         require_member(actor)
         check_budget(confirm)
         async with self._deps.store.write() as tx:
@@ -134,7 +143,7 @@ class Definitions(Generic[D]):
         return replace(definition, confirmed=confirm or definition.confirmed)
 
     async def _make(self, actor: Actor, blank: D, fill: Fill[D]) -> D:
-        """A new one, kept if the actor may define services there."""
+        """Creates a generator if the actor may create services in its project."""
         async with self._deps.store.write() as tx:
             await check_place(tx, actor, blank.project_id)
             definition = await fill(tx, blank)
@@ -146,7 +155,7 @@ class Definitions(Generic[D]):
     async def _renew(
         self, actor: Actor, id: str, columns_of: Callable[[D], dict[str, Any]], fill: Fill[D]
     ) -> D:
-        """One with the columns that are given for what it was."""
+        """Changes the given columns of a generator."""
         async with self._deps.store.write() as tx:
             before = await self._open(tx, actor, id)
             columns = columns_of(before)
@@ -158,12 +167,12 @@ class Definitions(Generic[D]):
         return definition
 
     async def _planned(self, actor: Actor, definition: D) -> TargetPlan:
-        """What a definition would do as it is given; for those who may write it."""
+        """Previews a reconcile of the given generator, for actors who may write it."""
         require(actor, Verb.WRITE, definition.target)
         return await self._targets.plan(definition)
 
     async def _added(self, tx: Transaction, actor: Actor, definition: D) -> None:
-        """Keep a new one. Conflict: the name is taken."""
+        """Stores a new generator. Conflict: the name is already used."""
         if (known := await rows(tx, self.kind).find(name=definition.name)) is not None:
             raise taken(actor, known, f"a {self.kind.noun} {definition.name!r} exists already")
         await rows(tx, self.kind).add(definition)
@@ -185,7 +194,7 @@ class Definitions(Generic[D]):
         return definition
 
     async def _open(self, tx: Transaction, actor: Actor, id: str) -> D:
-        """One that may be changed. Conflict: it is being deleted."""
+        """A generator that can be changed. Conflict: it is being deleted."""
         definition = await self._find(tx, id)
         require(actor, Verb.WRITE, definition.target)
         if definition.ending_at is not None:
@@ -193,7 +202,7 @@ class Definitions(Generic[D]):
         return definition
 
     def _blank(self, change: DefinitionChange) -> Mapping[str, Any]:
-        """The fields of a new one. Invalid: it has no name."""
+        """The fields of a new generator. Invalid: it has no name."""
         columns = change.columns()
         if "name" not in columns:
             raise Invalid("must be given", field="name")
@@ -206,7 +215,7 @@ class Definitions(Generic[D]):
 
 
 async def check_place(tx: Transaction, actor: Actor, project_id: str | None) -> None:
-    """Raise unless the actor may define services there: in a project, or everywhere."""
+    """Raises unless the actor may create services in the project, or everywhere without one."""
     if project_id:
         project = await find_project(tx, project_id)
         if not actor.may(Verb.READ, project.target):
@@ -215,7 +224,7 @@ async def check_place(tx: Transaction, actor: Actor, project_id: str | None) -> 
 
 
 async def check_selector(tx: Transaction, definition: Definition) -> None:
-    """Invalid: it names a group that there is not."""
+    """Invalid: the selector names a cluster group that does not exist."""
     (await fleet_of(tx)).matching(definition.selector, definition.project_id)
 
 
@@ -228,14 +237,14 @@ async def template_from(
     placeholders: bool = False,
     folders_of: str | None = None,
 ) -> ServiceTemplate:
-    """A template as given, over what it was. Names with placeholders are judged when filled in.
+    """Applies a change to a template. Names with placeholders are validated once they are filled
+    in.
 
-    `folders_of` is the repository that it is completed with where it names none.
-
-    NotFound, Forbidden: the repository is not the actor's to read.
+    `folders_of`: the repository to use if the template names none. NotFound, Forbidden: the actor
+    may not read the repository.
     """
     if change.context_ids or change.sources:
-        raise Invalid("cannot have contexts or further sources yet", field="template")
+        raise Invalid("must not contain contexts or additional sources", field="template")
     beside = change.repository_id or folders_of or await _of_git(tx, before)
     change = replace(change, **await connected(tx, actor, beside, change.helm))
     columns = {name: value for name, value in change.checked().items() if name in FIELDS}
@@ -258,7 +267,7 @@ async def template_from(
 
 
 async def _of_git(tx: Transaction, before: ServiceTemplate | None) -> str | None:
-    """The repository of a template as it was, unless that is a place of charts."""
+    """Id of a template's repository if it is a git repository."""
     if before is None or before.repository_id is None:
         return None
     found = await tx.repositories.get(before.repository_id)

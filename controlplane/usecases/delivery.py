@@ -1,6 +1,6 @@
-"""From a commit to desired state: which services changed, what they render to, who is told.
+"""Brings services up to date with their commits: finds changed services and renders them.
 
-A service is rendered again only if something that its last render read has another git id.
+A service is rendered again only if a path that its last render read has another git id.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _COLUMNS = tuple(column.name for column in fields(Service))
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a look at one service gave: a render, or the reason why there is none."""
+    """Result of one service: a render, or the reason why there is none."""
 
     service: Service | RenderState
     commit: Commit | None
@@ -56,14 +56,15 @@ class _Outcome:
 
     @property
     def revisions(self) -> tuple[str | None, str | None]:
-        """What it would give: the commit and the digest."""
+        """The commit and the digest of the result."""
         commit = self.commit.sha if self.commit else None
         return commit, self.rendered.digest if self.rendered else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Stale:
-    """What a service that is to be rendered stood at, and what its paths are at the commit."""
+    """A service that has to be rendered: its render state, and the git ids of its paths at the
+    commit."""
 
     state: RenderState
     commit: Commit
@@ -72,7 +73,7 @@ class _Stale:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A service to be rendered at a commit; `ids` are git ids of what its last render read."""
+    """A service to render at a commit; `ids` are git ids of the paths that its last render read."""
 
     service: Service
     commit: Commit
@@ -80,15 +81,16 @@ class _Look:
 
 
 class Delivery:
-    """Brings services up to the commits that they should be at."""
+    """Renders services at the commits that they follow."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def deliver(self, repository_id: str, only: Collection[str] | None = None) -> int:
-        """Render what changed in a repository and offer it to agents; how many services.
+        """Renders changed services of a repository, and offers them to agents; returns their
+        number.
 
-        `only` names the services to look at; without it, all of the repository.
+        `only` limits it to these services.
         """
         wanted = {} if only is None else {"id": only}
         async with self._deps.store.read() as tx:
@@ -107,12 +109,12 @@ class Delivery:
         return count + await self._render_all(stale) if stale else count
 
     async def _render_all(self, stale: Mapping[str, _Stale]) -> int:
-        """Render services, those first on which others depend; how many were offered to agents."""
+        """Renders services in the order of their dependencies; returns how many changed."""
         async with self._deps.store.read() as tx:
             services = await tx.services.select(id=stale)
             homes = {service.cluster_id for service in services}
             clusters = {c.id: c for c in await tx.clusters.select(id=homes)}
-        # Whoever has changed one meanwhile has asked for another delivery.
+        # A change made meanwhile has already requested another delivery.
         same = [
             service for service in services if not _was_changed(stale[service.id].state, service)
         ]
@@ -129,7 +131,7 @@ class Delivery:
     async def _outcomes(
         self, looks: Sequence[_Look], clusters: Mapping[ClusterId, Cluster]
     ) -> list[_Outcome]:
-        """Render what does not have to wait for other services."""
+        """Renders the services that do not wait for dependencies."""
         services = [look.service for look in looks]
         async with self._deps.store.read() as tx:
             held = await unready(tx, services)
@@ -164,7 +166,7 @@ class Delivery:
         commits: Mapping[str, Commit],
         states: Iterable[RenderState],
     ) -> tuple[dict[str, _Stale], list[_Outcome]]:
-        """What to render by the service's id, and the services that cannot be."""
+        """The services to render, by id, and the results of those that cannot be rendered."""
         wanted: dict[str, list[RenderState]] = {}
         failed = []
         known = self._deps.manifests.state(repository.id)
@@ -205,7 +207,7 @@ class Delivery:
         return _Outcome(service, commit, rendered, reads, taken=taken, trees=trees)
 
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
-        """Write what came out, in one transaction, then wake agents and watchers."""
+        """Writes the results in one transaction, then notifies agents and subscribers."""
         moved, told, revisions = [], [], []
         changes: dict[str, Mapping[str, Any]] = {}
         outcomes = list(outcomes)
@@ -239,7 +241,7 @@ class Delivery:
     def _apply(
         self, outcome: _Outcome, before: Service, refused: Mapping[str | None, RefusedRevision]
     ) -> tuple[Service, list[LedgerEntry]]:
-        """The service after an outcome, and what the ledger is told of it."""
+        """The service after a result, and the ledger entries for it."""
         if outcome.waiting:
             return replace(before, waiting=True, render_error=None), []
         before = replace(before, waiting=False, waived=False)
@@ -311,7 +313,7 @@ async def reads_of(
     rendered: Rendered,
     known: Mapping[str, str | None] | None = None,
 ) -> dict[str, str]:
-    """The git ids of everything that a render read; `known` saves asking again."""
+    """Git ids of all paths that a render read; `known` avoids repeated queries."""
     paths = rendered.reads or (service.folder,)
     ids = dict(known or {})
     more = [path for path in paths if path not in ids]
@@ -323,9 +325,9 @@ async def reads_of(
 def _absence(
     repository: Repository, known: RepositoryState | None, state: RenderState
 ) -> str | None:
-    """Why there is no commit of what a service wants; None: not known yet.
+    """Reason why a service has no commit to render; None while it is unknown.
 
-    That the server fails is told by the repository. A service says so too that has nothing yet.
+    Fetch errors are shown on the repository, and on services that were never rendered.
     """
     if known is None:
         return None
@@ -337,7 +339,7 @@ def _absence(
 
 
 def _named(repository: Repository, ref: str) -> str:
-    """What a ref stands for, in words."""
+    """The meaning of a ref, in words."""
     chart = chart_of_ref(ref) if repository.kind is RepositoryKind.HELM else None
     if chart is None:
         return f"branch, tag or commit {ref!r}"
@@ -345,29 +347,32 @@ def _named(repository: Repository, ref: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """A renderer's words as every store takes them: one service's must not fail all others'."""
+    """A renderer's error text that every database accepts.
+
+    Otherwise one service's error would fail the transaction of all others.
+    """
     whole = text.encode("utf-8", "replace").decode()
     return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _difference(before: Service, after: Service) -> dict[str, Any]:
-    """The columns that are to be written."""
+    """The columns that changed."""
     pairs = ((name, getattr(before, name), getattr(after, name)) for name in _COLUMNS)
     return {name: value for name, was, value in pairs if value != was}
 
 
 def _was_changed(before: Service | RenderState, now: Service) -> bool:
-    """Whether people changed the service while it was being rendered."""
+    """True if a user changed the service while it was being rendered."""
     return (before.updated_at, before.pinned) != (now.updated_at, now.pinned)
 
 
 def parameters_of(
     service: Service, cluster: Cluster, given: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What templates may refer to; a render depends only on what it really looks at.
+    """The values that templates can use; a render depends only on the values that it reads.
 
-    `given` is what `contexts.values_of` tells of the service. Invalid: an import of it cannot be
-    had.
+    `given` is the service's entry of `contexts.values_of`. Invalid: an import of the service cannot
+    be resolved.
     """
     if problem := given.get("problem"):
         raise Invalid(problem["message"])
@@ -391,10 +396,10 @@ def parameters_of(
 async def render_anew(
     tx: Transaction, clusters: Iterable[tuple[Cluster, Cluster]]
 ) -> set[tuple[str, str]]:
-    """Mark what may render differently now that clusters have another version or other APIs.
+    """Marks services that may render differently for a changed Kubernetes version or API list.
 
-    Each is given as it was and as it is. The wakes to publish. A service whose result is the same
-    is not rolled out again.
+    Each pair is a cluster before and after the change. Returns the topics and keys to publish.
+    Services with an unchanged result are not rolled out again.
     """
     ids = [after.id for before, after in clusters if _rendered_for(before) != _rendered_for(after)]
     if not ids:
@@ -414,7 +419,7 @@ def _rendered_for(cluster: Cluster) -> tuple[str | None, Sequence[str]]:
 def _revision(outcome: _Outcome, service: Service) -> Revision:
     commit = outcome.commit
     if commit is None or outcome.rendered is None or service.revision_id is None:
-        raise ValueError("only a rendered commit makes a revision")
+        raise ValueError("a revision needs a rendered commit")
     return Revision(
         id=service.revision_id,
         service_id=service.id,

@@ -1,4 +1,4 @@
-"""Dependencies between services of a cluster: no cycles, and who waits for whom."""
+"""Dependencies between services of a cluster: no cycles, and which services wait."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -13,14 +13,17 @@ MOST_DEPENDENCIES = 64
 
 
 def check_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of services, each once. Invalid: names the field."""
+    """Service names without duplicates. Invalid: the message names the field."""
     if len(names) > MOST_DEPENDENCIES:
         raise Invalid(f"{MOST_DEPENDENCIES} at most", field="dependencies")
     return tuple(dict.fromkeys(check_label(name, "dependencies.name") for name in names))
 
 
 async def check_dependencies(tx: Transaction, service: Service) -> None:
-    """Invalid: one of them does not exist in the cluster. Conflict: they would go in a circle."""
+    """Invalid: a dependency does not exist in the cluster.
+
+    Conflict: the dependencies form a cycle.
+    """
     if not service.dependencies:
         return
     others = {s.name: s for s in await tx.services.select(cluster_id=service.cluster_id)}
@@ -30,11 +33,11 @@ async def check_dependencies(tx: Transaction, service: Service) -> None:
             raise Invalid(f"there is no service {name!r} in this cluster", field="dependencies")
     way = circle(service.name, lambda name: others[name].dependencies if name in others else ())
     if way:
-        raise Conflict(f"services would wait for each other for ever: {' → '.join(way)}")
+        raise Conflict(f"the dependencies form a cycle: {' → '.join(way)}")
 
 
 async def check_not_needed(tx: Transaction, service: Service) -> None:
-    """Conflict: other services depend on it."""
+    """Conflict: other services depend on the service."""
     rows = await tx.services.select(cluster_id=service.cluster_id)
     users = sorted(row.name for row in rows if service.name in row.dependencies)
     if users:
@@ -44,7 +47,7 @@ async def check_not_needed(tx: Transaction, service: Service) -> None:
 
 
 async def unready(tx: Transaction, services: Iterable[Service]) -> set[str]:
-    """Ids of those of some services that have to wait: a dependency is not healthy."""
+    """Ids of the services that wait for a dependency that is not healthy."""
     asking = [service for service in services if service.dependencies and not service.waived]
     if not asking:
         return set()
@@ -61,7 +64,7 @@ async def unready(tx: Transaction, services: Iterable[Service]) -> set[str]:
 
 
 async def wakes(tx: Transaction, cluster_ids: Collection[str]) -> set[tuple[str, str]]:
-    """What to publish once something in these clusters has become healthy."""
+    """Topics and keys to publish after a service in these clusters became healthy."""
     if not cluster_ids:
         return set()
     waiting = await tx.services.select(cluster_id=cluster_ids, waiting=True)
@@ -73,7 +76,7 @@ async def wakes(tx: Transaction, cluster_ids: Collection[str]) -> set[tuple[str,
 
 
 def in_order(services: Sequence[Service]) -> list[list[Service]]:
-    """Services in groups: each after the groups that hold what it depends on."""
+    """Groups of services, each after the groups that contain its dependencies."""
     waiting = {(service.cluster_id, service.name): service for service in services}
     groups: list[list[Service]] = []
     while waiting:

@@ -1,4 +1,7 @@
-"""What definitions want at this moment. Whatever cannot be found out makes it incomplete."""
+"""Evaluates generators: the services that they should create now.
+
+If any input is unavailable, the evaluation is incomplete.
+"""
 
 from dataclasses import replace
 
@@ -28,23 +31,26 @@ Owner = GlobalService | ServiceSet | ManagedNamespace
 
 
 class NoHosting:
-    """Where nobody can ask for open requests."""
+    """Placeholder for processes that cannot list open pull requests."""
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
     ) -> list[OpenRequest]:
-        raise Unavailable("this process cannot ask for open requests to merge")
+        raise Unavailable("this process cannot list open pull requests")
 
 
 class Evaluator:
-    """Looks at clusters, folders and open requests."""
+    """Reads clusters, folders and open pull requests."""
 
     def __init__(self, deps: Deps, hosting: Hosting | None = None) -> None:
         self._deps = deps
         self.hosting = hosting or NoHosting()
 
     async def evaluate(self, definition: Owner) -> Evaluation:
-        """What a definition wants now; the store's errors are raised, all others are told."""
+        """Evaluates a generator.
+
+        Store errors are raised; all others become problems of the result.
+        """
         if definition.ending_at is not None:
             return Evaluation()
         async with self._deps.store.read() as tx:
@@ -94,7 +100,7 @@ class Evaluator:
         listed = await manifests.folders(repository, commit.sha, source.base, source.depth)
         found = tuple(sorted(path for path in listed if source.fits(path)))
         if len(found) > MOST_FOLDERS:
-            raise Invalid(f"{len(found):,} folders fit, {MOST_FOLDERS:,} at most")
+            raise Invalid(f"{len(found):,} folders match, but at most {MOST_FOLDERS:,} are allowed")
         return found
 
     async def _requests(self, source: RequestSource) -> tuple[OpenRequest, ...]:
@@ -114,29 +120,29 @@ class Evaluator:
 
 
 async def fleet_of(tx: Transaction) -> Fleet:
-    """The clusters and their groups as they are now."""
+    """The present clusters and cluster groups."""
     return Fleet(tuple(await tx.clusters.select()), tuple(await tx.cluster_groups.select()))
 
 
 async def template_of(
     tx: Transaction, definition: GlobalService
 ) -> tuple[ServiceTemplate, str | None]:
-    """What a global service hands on, and the cluster of the service it is taken from.
+    """The template of a global service, and the cluster id of the service that it copies.
 
-    Invalid: that service is gone.
+    Invalid: that service was deleted.
     """
     if definition.source_id is None:
         if definition.template is None:
-            raise Invalid("the definition has neither a service nor a template")
+            raise Invalid("the global service has neither a source service nor a template")
         return definition.template, None
     source = await tx.services.get(definition.source_id)
     if source is None:
-        raise Invalid("the service that this global service hands on is gone: give a template")
+        raise Invalid("the source service of this global service was deleted: set a template")
     return ServiceTemplate.of(source), source.cluster_id
 
 
 async def _check_repository(tx: Transaction, template: ServiceTemplate) -> None:
     if template.repository_id is None:
-        raise Invalid("the template names no repository")
+        raise Invalid("the template has no repository")
     if await tx.repositories.get(template.repository_id) is None:
-        raise Invalid(f"there is no repository {template.repository_id}, which the template names")
+        raise Invalid(f"the template's repository {template.repository_id} does not exist")
