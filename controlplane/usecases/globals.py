@@ -1,4 +1,4 @@
-"""Global services: a definition, what one cluster has otherwise, and what comes of both."""
+"""Global services: a template for many clusters, with overrides for single clusters."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
@@ -47,7 +47,7 @@ _SAME_EVERYWHERE = (
 
 @dataclass(frozen=True, slots=True)
 class GlobalChange:
-    """What to change of a global service. `template` and `source_id` exclude each other."""
+    """Changes to a global service. `template` and `source_id` exclude each other."""
 
     common: DefinitionChange = DefinitionChange()
     source_id: str | None = None
@@ -56,7 +56,8 @@ class GlobalChange:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What one cluster has of a global service, and how that differs from the template."""
+    """A cluster's effective configuration of a global service, and its difference to the
+    template."""
 
     cluster: Cluster
     effective: ServiceTemplate
@@ -66,13 +67,13 @@ class ClusterView:
 
 @retried
 class Globals(Definitions[GlobalService]):
-    """Verbs on global services."""
+    """Operations on global services."""
 
     kind = OwnerKind.GLOBAL
     noun = "GlobalService"
 
     async def create(self, actor: Actor, change: GlobalChange) -> GlobalService:
-        """Define one; it is replicated at once."""
+        """Creates a global service and reconciles it at once."""
         require_member(actor)
         blank = GlobalService(**self._blank(change.common))
 
@@ -82,7 +83,7 @@ class Globals(Definitions[GlobalService]):
         return await self._make(actor, blank, fill)
 
     async def update(self, actor: Actor, id: str, change: GlobalChange) -> GlobalService:
-        """Change one; all its services follow."""
+        """Changes a global service and all its services."""
         require_member(actor)
 
         async def fill(tx: Transaction, definition: GlobalService) -> GlobalService:
@@ -93,7 +94,7 @@ class Globals(Definitions[GlobalService]):
         return await self._renew(actor, id, change.common.columns, fill)
 
     async def preview(self, actor: Actor, id: str | None, change: GlobalChange) -> TargetPlan:
-        """What creating or updating one so would do; nothing is changed."""
+        """Previews the effect of creating or updating a global service."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             if id:
@@ -114,10 +115,10 @@ class Globals(Definitions[GlobalService]):
         change: ServiceChange,
         without: Collection[str] = (),
     ) -> ClusterView:
-        """Say what one cluster has otherwise, as a whole; an empty patch takes it back.
+        """Replaces all overrides of one cluster; an empty patch removes them.
 
-        `without` are names of the template's configuration that the cluster does not have.
-        Whoever may change services of the cluster may do so.
+        `without` lists configuration names of the template that the cluster does not get. The actor
+        needs write access to services of the cluster.
         """
         require_member(actor)
         patch = _patch(change, without)
@@ -149,7 +150,7 @@ class Globals(Definitions[GlobalService]):
         return _view(cluster, template, None if patch.empty else row)
 
     async def sources(self, actor: Actor, globals: Sequence[GlobalService]) -> list[Service]:
-        """The services that these hand on, as far as the actor may see them."""
+        """The source services of these global services that the actor may see."""
         require_member(actor)
         ids = {definition.source_id for definition in globals if definition.source_id}
         if not ids:
@@ -159,7 +160,8 @@ class Globals(Definitions[GlobalService]):
         return [service for service in found if actor.may(Verb.READ, service.target)]
 
     async def clusters(self, actor: Actor, id: str) -> list[ClusterView]:
-        """What each cluster that fits has, as far as the actor may see it, by handle."""
+        """The effective configuration of each matching cluster that the actor may see, by
+        handle."""
         definition = await self.get(actor, id)
         async with self._deps.store.read() as tx:
             template, _ = await template_of(tx, definition)
@@ -178,7 +180,7 @@ class Globals(Definitions[GlobalService]):
         elif before is not None:
             await tx.overrides.put(row)
         elif len(await tx.overrides.select(global_id=row.global_id)) >= _MOST_OVERRIDES:
-            raise Invalid(f"{_MOST_OVERRIDES:,} overrides of one global service at most")
+            raise Invalid(f"at most {_MOST_OVERRIDES:,} overrides per global service")
         else:
             await tx.overrides.add(row)
 
@@ -186,12 +188,14 @@ class Globals(Definitions[GlobalService]):
         self, tx: Transaction, actor: Actor, definition: GlobalService, change: GlobalChange
     ) -> GlobalService:
         if bool(change.source_id) == bool(change.template):
-            raise Invalid("give either a service or a template", field="template")
+            raise Invalid("specify either a service or a template", field="template")
         if change.source_id:
             source = await find_service(tx, change.source_id)
             require(actor, Verb.WRITE, source.target)
             if source.owner_id is not None or source.mirrored:
-                raise Conflict(f"service {source.name!r} is defined elsewhere itself")
+                raise Conflict(
+                    f"service {source.name!r} is managed by a generator or by its cluster"
+                )
             return replace(definition, source_id=source.id, template=None)
         given = change.template
         template = await template_from(tx, actor, given, definition.template) if given else None
@@ -199,9 +203,9 @@ class Globals(Definitions[GlobalService]):
 
 
 def _patch(change: ServiceChange, without: Collection[str]) -> Override:
-    """The checked fields of a change that clusters may have otherwise. Invalid: another one."""
+    """The validated fields that clusters may override. Invalid: any other field."""
     if strange := [name for name in _SAME_EVERYWHERE if getattr(change, name)]:
-        raise Invalid("is the same in all clusters", field=strange[0])
+        raise Invalid("cannot be overridden for one cluster", field=strange[0])
     columns = change.checked()
     allowed = {field.name for field in fields(Override)}
     patch = {name: value for name, value in columns.items() if name in allowed}

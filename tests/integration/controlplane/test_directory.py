@@ -153,7 +153,7 @@ async def test_no_directory_hands_an_account_to_somebody_else(office: Office) ->
     ada = await office.gate.by_provider()
     await office.verbs.add_person(office.corp, replace(ADA, external_id="eve"))
     office.gate.issuer.claims |= {"sub": "eve", "email": "eve@example.org"}
-    with pytest.raises(Conflict, match="somebody else signs in to the account"):
+    with pytest.raises(Conflict, match="another identity signs in to the account"):
         await office.gate.by_provider()
     renamed = PersonPush("eve@example.org", external_id="u1")
     await office.verbs.change_person(office.corp, ada.id, renamed)

@@ -131,7 +131,7 @@ async def test_taking_a_grant_away_fails_the_next_render(fleet: Fleet) -> None:
     project = await world.projects.create(world.admin, ProjectChange(name="team"))
     async with world.deps.store.write() as tx:
         await tx.services.change(fleet.services["other"].id, project_id=project.id)
-    with pytest.raises(Invalid, match="no other project"):
+    with pytest.raises(Invalid, match="with other projects"):
         await fleet.save("other", None, fleet.of("db", "host"))
     db = fleet.services["db"].id
     shared = [Export("host", TEXT, "db.svc", shared=True)]

@@ -237,7 +237,7 @@ async def test_whoever_the_provider_lets_go_is_out_everywhere(world: World) -> N
         _, secret = await door.identity.create_token(actor, "laptop")
         await door.identity.authenticate(secret)
         door.issuer.claims["groups"] = ["former"]
-        with pytest.raises(Forbidden, match="none of the groups"):
+        with pytest.raises(Forbidden, match="none of the required groups"):
             await door.by_provider()
         door.identity.forget_user(actor.id)
         with pytest.raises(Unauthenticated, match="revoked"):
@@ -249,7 +249,7 @@ async def test_an_address_is_taken_over_only_if_the_provider_vouches(door: Gate)
     world = door.world
     await world.people.upsert(world.admin, "ada@example.org", None, Role.ADMIN)
     door.issuer.claims["email_verified"] = False
-    with pytest.raises(Conflict, match="does not vouch"):
+    with pytest.raises(Conflict, match="does not verify"):
         await door.by_provider()
     door.issuer.claims["email_verified"] = True
     actor = await door.by_provider()
@@ -318,7 +318,7 @@ async def test_a_pipelines_token_becomes_one_of_its_service_account(door: Gate) 
     actor = await door.identity.authenticate(secret)
     assert (actor.id, actor.email) == (account, "deployer@service-accounts")
     assert row.expires_at is not None
-    with pytest.raises(Forbidden, match="makes no tokens"):
+    with pytest.raises(Forbidden, match="cannot create tokens"):
         await door.identity.create_token(actor, "for good")
     await door.world.clock.advance(3601)
     with pytest.raises(Unauthenticated, match="expired"):

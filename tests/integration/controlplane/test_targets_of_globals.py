@@ -150,7 +150,7 @@ async def test_a_chart_is_named_by_its_place_and_one_cluster_follows_another_ver
         name="cache", namespace="cache", helm={"chart": "redis", "version": "^20", "url": url}
     )
     change = GlobalChange(DefinitionChange(name="cache"), template=template)
-    with pytest.raises(Invalid, match="connect it first"):
+    with pytest.raises(Invalid, match="create it first"):
         await fleet.globals.create(world.admin, change)
     charts = await world.repositories.create(
         world.admin, RepositoryChange(url), RepositoryKind.HELM
@@ -175,7 +175,7 @@ async def test_inherited_fields_refuse_direct_edits_and_say_where_to_go(fleet: F
     world = fleet.world
     with pytest.raises(Conflict, match="ref of service 'web' comes from global service 'agents'"):
         await world.services.update(world.admin, service.id, ServiceChange(ref="other"))
-    with pytest.raises(Conflict, match="would be made anew"):
+    with pytest.raises(Conflict, match="would be recreated"):
         await world.services.delete(world.admin, service.id)
     await world.services.update(world.admin, service.id, ServiceChange(paused=True))
     await fleet.look(one)
@@ -377,7 +377,7 @@ async def test_what_cannot_be_meant_is_refused(fleet: Fleet, change: GlobalChang
 async def test_a_patch_of_what_is_the_same_everywhere_is_refused(fleet: Fleet) -> None:
     (eu,) = await fleet.clusters("eu")
     one = await fleet.create()
-    with pytest.raises(Invalid, match="the same in all clusters"):
+    with pytest.raises(Invalid, match="cannot be overridden"):
         await fleet.globals.override(
             fleet.world.admin, one.id, eu.id, ServiceChange(namespace="other")
         )
