@@ -1,4 +1,4 @@
-"""What each kind of report comes to."""
+"""Applies each kind of agent report to the store."""
 
 import hashlib
 from dataclasses import replace
@@ -45,16 +45,16 @@ _ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase
 
 
 class Intake:
-    """Takes reports one by one; a batch gathers what is written of all of them at once."""
+    """Applies reports one at a time; a batch collects their writes."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     @singledispatchmethod
     async def take(self, body: object, batch: ReportBatch, at: datetime) -> None:
-        """Add what a report comes to to the batch of its cluster; `at` is the agent's time.
+        """Adds the effects of a report to its cluster's batch; `at` is the agent's time.
 
-        A kind that this version does not know is passed over.
+        Ignores kinds of reports that this version does not know.
         """
 
     @take.register
@@ -215,7 +215,8 @@ class Intake:
 
 
 def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
-    """What a command's row holds of its answer; of a render the result takes the order's place."""
+    """The columns of a command's row after its answer; the result of a render replaces the
+    order."""
     columns: dict[str, Any] = {"state": body.state, "message": body.message}
     if command.kind is CommandKind.RENDER:
         columns["payload"] = made_to_json(body.made) if body.made else {}
@@ -223,7 +224,8 @@ def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
 
 
 def _exit_code(body: JobReport) -> int | None:
-    """None while its containers run, or if they were ended: on the wire that is 0 as well."""
+    """The exit code; None while containers run or if they were killed, since the wire sends 0
+    then."""
     if body.phase is JobPhase.SUCCEEDED:
         return body.exit_code
     return (body.exit_code or None) if body.phase is JobPhase.FAILED else None
@@ -237,7 +239,7 @@ async def _keep_plan(tx: Transaction, plan: Plan) -> None:
 
 
 async def _end_job(tx: Transaction, id: str, phase: JobPhase, message: str, at: datetime) -> None:
-    """A job that was never begun has ended by the refusal of its command."""
+    """Ends a job that never started because the agent refused its command."""
     job = await tx.cluster_jobs.get(id)
     if job is not None and not job.phase.final:
         await tx.cluster_jobs.change(id, phase=phase, message=message, finished_at=at)
@@ -250,7 +252,7 @@ async def _mirror(
     cluster_id: ClusterId,
     at: datetime,
 ) -> None:
-    """Show a service as its cluster defines it."""
+    """Stores a service that the cluster itself defines."""
     cluster = await tx.clusters.get(cluster_id)
     if cluster is None or not is_label(body.name) or not is_label(body.namespace):
         return
@@ -276,7 +278,7 @@ async def _mirror(
 
 
 def ledger_of(service: Service, body: StatusReport, at: datetime) -> LedgerEntry:
-    """What the ledger is told of a status."""
+    """The ledger entry for a status report."""
     times = {
         "received_at": body.received_at,
         "fetched_at": body.fetched_at,

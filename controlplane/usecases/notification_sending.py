@@ -1,4 +1,4 @@
-"""Sending: notifications to their sinks, audit rows to those that take them. At least once."""
+"""Sends notifications and audit entries to sinks, at least once."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ _CHATS = {SinkType.SLACK: slack, SinkType.TEAMS: teams}
 
 
 class Sending:
-    """Carries out deliveries, and forwards the audit trail."""
+    """Sends deliveries, and forwards the audit log."""
 
     def __init__(self, deps: Deps, outward: Outward, host: str = "towline") -> None:
         self._deps = deps
@@ -57,7 +57,7 @@ class Sending:
         self._comments = PreviewComments(deps, outward)
 
     async def deliver(self) -> int:
-        """Try the deliveries that are due, or some of them; how many."""
+        """Sends a batch of due deliveries; returns its size."""
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             claimed = await tx.deliveries.claim(now, _AT_ONCE)
@@ -65,7 +65,7 @@ class Sending:
         return len(claimed)
 
     async def forward_audit(self) -> None:
-        """Send what is new in the audit trail to each sink that takes it."""
+        """Sends new audit entries to each sink that subscribes to them."""
         async with self._deps.store.read() as tx:
             sinks = [sink for sink in await tx.sinks.select() if sink.audit]
         now = self._deps.clock.now()
@@ -76,7 +76,7 @@ class Sending:
         now = self._deps.clock.now()
         try:
             status = await self._send(delivery)
-            error = "" if status < 300 else f"the sink answered {status}"
+            error = "" if status < 300 else f"the sink returned {status}"
         except TowlineError as failure:
             status, error = None, failure.message[:1000]
         columns = {"status": status, "error": error, "finished_at": now}
@@ -105,7 +105,7 @@ class Sending:
         if repository is not None:
             host = Host.of(sink.type, secrets, repository.url)
             if urlsplit(host.base).hostname != sink.host:
-                raise Unavailable("the repository is on another host now: give the token again")
+                raise Unavailable("the repository moved to another host: set the token again")
             return await self._tell_host(host, sink.repository_id, found[0])
         if sink.type in COMMIT_STATUS:
             return _GONE
@@ -113,7 +113,7 @@ class Sending:
         return await self._outward.post(request.url, request.headers, request.body)
 
     async def _tell_host(self, host: Host, repository_id: str, news: Notification) -> int:
-        """Give a commit its status, and its request a comment; the status of the answer."""
+        """Sets a commit status and comments on its pull requests; returns the HTTP status."""
         told = outcome(news, repository_id)
         if told is None:
             return 200
@@ -132,13 +132,13 @@ class Sending:
         return webhook(secrets, delivery.id, now, news.kind.value, news.at, event(news))
 
     def _line(self, news: Notification) -> bytes:
-        """A notification in the clothes of an audit row, which syslog knows."""
+        """A notification in the format of an audit entry, as syslog expects it."""
         detail = {"text": news.text, **news.detail}
         entry = AuditEntry(news.at, SYSTEM.name, news.kind.value, Verdict.ALLOWED, SYSTEM.id)
         return syslog(replace(entry, target=news.subject, detail=detail), self._host)
 
     async def _forward(self, sink: Sink) -> None:
-        """Send to one sink, if no other replica does."""
+        """Forwards to one sink, unless another replica does."""
         now = self._deps.clock.now()
         lease = now + _LEASE
         async with self._deps.store.write() as tx:
@@ -165,7 +165,7 @@ class Sending:
                 await tx.sinks.change(sink.id, **columns)
 
     async def _forward_kind(self, sink: Sink, kind: AuditKind, last: int) -> int:
-        """Send the next rows of a chain; the number of the last one that has been sent."""
+        """Sends the next entries of a chain; returns the number of the last entry sent."""
         async with self._deps.store.read() as tx:
             rows = await tx.audit.behind(kind, last, _AUDIT_ROWS)
         if not rows:
@@ -182,4 +182,4 @@ class Sending:
         request = webhook(secrets, id, now, f"audit.{kind.value}", rows[-1].at, data)
         status = await self._outward.post(request.url, request.headers, request.body)
         if status >= 300:
-            raise Unavailable(f"the sink answered {status}")
+            raise Unavailable(f"the sink returned {status}")

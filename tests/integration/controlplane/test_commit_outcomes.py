@@ -227,7 +227,7 @@ async def test_a_token_goes_to_the_host_that_it_was_given_for(stand: Stand) -> N
     verbs = Notifying(world.deps)
     await verbs.save_sink(world.admin, draft)
     moved = replace(draft, token=None, repository_id=other.id)
-    with pytest.raises(Invalid, match="given again"):
+    with pytest.raises(Invalid, match="set again"):
         await verbs.save_sink(world.admin, moved)
 
 

@@ -56,7 +56,7 @@ async def test_another_version_is_another_ref(world: World) -> None:
     with pytest.raises(Invalid, match="agents render only folders of git"):
         by_agent = ServiceChange(rendered_by=cluster.id)
         await world.services.update(world.admin, service.id, by_agent)
-    with pytest.raises(Invalid, match="leave folder out"):
+    with pytest.raises(Invalid, match="remove folder"):
         await world.services.update(world.admin, service.id, ServiceChange(folder="x"))
 
 
