@@ -304,7 +304,7 @@ class Identity:
             async with self._deps.store.write() as tx:
                 await tx.tokens.change_each({id: {"last_used_at": now} for id in ids})
         except Unavailable as error:
-            log.warning("could not record the use of tokens", tokens=len(ids), error=error.message)
+            log.warning("could not note tokens' use", tokens=len(ids), error=error.message)
         return [None] * len(ids)
 
     async def _note_use(self, actor: Actor, row: Token, now: datetime) -> None:
@@ -321,7 +321,7 @@ class Identity:
                 if row.last_used_at is None or _hour(row.last_used_at) != _hour(now):
                     await self._deps.audit(tx, actor, "useToken", row.name, row.id)
         except Unavailable as error:
-            log.warning("could not record the use of a token", token=row.id, error=error.message)
+            log.warning("could not note a token's use", token=row.id, error=error.message)
 
     def _drop(self, stale: Callable[[Actor], bool]) -> None:
         self._changes += 1

@@ -143,7 +143,7 @@ class Keys:
                     unopened += await self._again(place, ids[start : start + _BATCH])
         self._unopened = tuple(unopened)
         if unopened:
-            log.error("cannot re-encrypt values: decryption failed", values=unopened[:_MOST_LOGGED])
+            log.error("cannot be sealed anew: does not open", values=unopened[:_MOST_LOGGED])
         return sum(map(len, behind)) - len(unopened)
 
     async def close(self) -> None:

@@ -1,4 +1,5 @@
-"""Secrets of contexts as references: templates find placeholders, agents fill in the values."""
+"""Secrets of `by_reference` contexts: templates contain placeholders, and agents fill in the
+values."""
 
 from collections.abc import Collection, Mapping
 
@@ -13,26 +14,26 @@ from fleet.sealing import placeholder
 
 
 def opened(deps: Deps, context: ServiceContext) -> dict[str, str]:
-    """A context's secrets in the clear."""
+    """The decrypted secrets of a context."""
     if context.sealed is None:
         return {}
     return orjson.loads(deps.sealer.open(context.sealed, f"context:{context.id}"))
 
 
 def reference(context: ServiceContext, key: str) -> str:
-    """The name under which objects name one of a context's secrets."""
+    """The name by which objects reference a secret of a context."""
     return f"{context.name}.{key}"
 
 
 def check_references(deps: Deps, context: ServiceContext) -> None:
-    """Invalid: a name of the context, or of one of its secrets, cannot be in a placeholder."""
+    """Invalid: the name of the context or of a secret is not allowed in a placeholder."""
     if context.by_reference:
         for key in opened(deps, context):
             placeholder(reference(context, key))
 
 
 async def referred(deps: Deps, tx: Transaction, service: Service) -> Mapping[str, SecretValue]:
-    """What a service may name of the contexts that it is bound to."""
+    """The secrets of bound contexts that a service's objects may reference."""
     rows = await tx.context_bindings.select(service_id=service.id)
     ids = {row.context_id for row in rows}
     found = await tx.contexts.select(id=ids, by_reference=True) if ids else []
@@ -46,7 +47,7 @@ async def referred(deps: Deps, tx: Transaction, service: Service) -> Mapping[str
 
 
 async def note_users(tx: Transaction, service_ids: Collection[str]) -> None:
-    """Write on services whether their objects may name secrets: most may not."""
+    """Stores on services whether their objects may reference secrets; most may not."""
     uses = await tx.secret_uses.select(service_id=service_ids)
     bindings = await tx.context_bindings.select(service_id=service_ids)
     ids = {binding.context_id for binding in bindings}

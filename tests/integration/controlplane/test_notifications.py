@@ -291,7 +291,7 @@ async def test_who_may_do_what_with_sinks(stand: Stand) -> None:
     theirs, _ = await stand.verbs.save_sink(stand.world.admin, whole)
     with pytest.raises(NotFound):
         await stand.verbs.sink(editor, theirs.id)
-    with pytest.raises(Conflict, match="taken"):
+    with pytest.raises(Conflict, match="already used"):
         await stand.verbs.save_sink(editor, whole)
     with pytest.raises(Forbidden):
         await stand.verbs.save_sink(
@@ -306,7 +306,7 @@ async def test_who_may_do_what_with_sinks(stand: Stand) -> None:
     ("router", "said"),
     [
         (RouterDraft("r", ("service.fail",)), "none of"),
-        (RouterDraft("r", sinks=("absent",)), "no sink absent"),
+        (RouterDraft("r", sinks=("absent",)), "sink absent does not exist"),
     ],
 )
 async def test_routers_that_cannot_work_are_refused(

@@ -329,7 +329,7 @@ async def test_not_yet_is_asked_again(stand: Stand, server: Answering) -> None:
     server.status = 202
     await stand.save(HttpRule(server.url))
     await stand.push()
-    assert "not yet" in (await stand.gate()).reason
+    assert "not ready yet" in (await stand.gate()).reason
     server.status = 200
     await stand.world.clock.advance(15)
     await stand.settle()
@@ -402,7 +402,7 @@ async def test_a_stages_own_job_runs_once_its_services_are_healthy(stand: Stand)
     held, (_, gate) = await stand.prod(), (await stand.view()).spec.asked[0]
     assert held.reason == "its workflow: sign: waits for people"
     other = dict.fromkeys(held.revisions, "other")
-    with pytest.raises(Conflict, match="no longer what you looked at"):
+    with pytest.raises(Conflict, match="another release waits"):
         await stand.world.pipelines.approve(stand.world.admin, gate.id, other)
     digests = {id: one.digest for id, one in held.revisions.items()}
     await stand.world.pipelines.approve(stand.world.admin, gate.id, digests)

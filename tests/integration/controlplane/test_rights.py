@@ -169,7 +169,7 @@ async def test_nobody_becomes_more_by_way_of_a_group_or_an_account(world: World)
         world.people.disable(desk, root.id),
         world.people.upsert(desk, "new@example.org", None, Role.VIEWER),
     ):
-        with pytest.raises(Forbidden, match="nobody hands out"):
+        with pytest.raises(Forbidden, match="you can only grant"):
             await attempt
     assert (await world.people.upsert(desk, "plain@example.org")).email == "plain@example.org"
 
