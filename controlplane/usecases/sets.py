@@ -1,4 +1,4 @@
-"""Service sets: what is generated, seen before it is saved."""
+"""Service sets: services generated from clusters, folders, lists and pull requests."""
 
 from dataclasses import dataclass, replace
 
@@ -22,7 +22,7 @@ from fleet.errors import Invalid
 
 @dataclass(frozen=True, slots=True)
 class SetChange:
-    """What to change of a service set; None leaves it as it is."""
+    """Changes to a service set. None leaves a field unchanged."""
 
     common: DefinitionChange = DefinitionChange()
     generator: Generator | None = None
@@ -31,13 +31,13 @@ class SetChange:
 
 @retried
 class Sets(Definitions[ServiceSet]):
-    """Verbs on service sets."""
+    """Operations on service sets."""
 
     kind = OwnerKind.SET
     noun = "ServiceSet"
 
     async def create(self, actor: Actor, change: SetChange) -> ServiceSet:
-        """Define one; its services are made at once."""
+        """Creates a service set and its services."""
         require_member(actor)
         if change.template is None:
             raise Invalid("must be given", field="template")
@@ -47,7 +47,7 @@ class Sets(Definitions[ServiceSet]):
         )
 
     async def update(self, actor: Actor, id: str, change: SetChange) -> ServiceSet:
-        """Change one; its services follow."""
+        """Changes a service set and its services."""
         require_member(actor)
         return await self._renew(
             actor,
@@ -57,7 +57,7 @@ class Sets(Definitions[ServiceSet]):
         )
 
     async def preview(self, actor: Actor, id: str | None, change: SetChange) -> TargetPlan:
-        """What creating or updating one so would do; nothing is changed."""
+        """Previews the effect of creating or updating a service set."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             if id:
@@ -74,7 +74,8 @@ class Sets(Definitions[ServiceSet]):
 async def _with(
     tx: Transaction, actor: Actor, service_set: ServiceSet, change: SetChange
 ) -> ServiceSet:
-    """The set with its template and generator, whose repositories the actor must read."""
+    """The set with its template and generator; the actor must be able to read their
+    repositories."""
     if change.generator is not None:
         service_set = replace(service_set, generator=change.generator.checked())
     sources = [

@@ -1,4 +1,4 @@
-"""What the services of a stage are rendered from when a release comes to them, and to what."""
+"""Renders the services of a stage at the commits of a release."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,10 @@ class StageRenders:
     async def commits(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]
     ) -> dict[ServiceId, str]:
-        """For each service, the commit of its repository: of its namesake, else the newest.
+        """The commit for each service: that of the first stage's service with its name, else the
+        newest.
 
-        `commits` are those of the first stage's services.
+        `commits` are the commits of the first stage's services; only the same repository counts.
         """
         async with self._deps.store.read() as tx:
             sources = await tx.services.select(id=commits.keys())
@@ -39,8 +40,8 @@ class StageRenders:
             same = [s for s in sources if s.repository_id == service.repository_id]
             if not same:
                 raise Conflict(
-                    f"service {service.name!r} has a repository that no service of the "
-                    "first stage has: there is no commit to promote"
+                    f"no service of the first stage uses the repository of service "
+                    f"{service.name!r}: there is no commit to promote"
                 )
             namesake = next((s for s in same if s.name == service.name), None)
             newest = max(same, key=lambda s: dates.get(commits[s.id], s.inserted_at))
@@ -50,7 +51,7 @@ class StageRenders:
     async def of(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]
     ) -> dict[ServiceId, Rendered]:
-        """What each comes to at its commit. Conflict: the cluster of one was deleted."""
+        """The render of each service at its commit. Conflict: a cluster was deleted."""
         async with self._deps.store.read() as tx:
             rows = await tx.clusters.select(id={service.cluster_id for service in services})
             contexts = await values_of(self._deps, tx, services)
@@ -82,7 +83,7 @@ class StageRenders:
         commits: Mapping[ServiceId, str],
         done: Mapping[ServiceId, Rendered],
     ) -> dict[ServiceId, dict[str, str]]:
-        """The git ids of what each render has read."""
+        """The git ids of the paths that each render read."""
         return {
             service.id: await reads_of(self._deps, service, commits[service.id], done[service.id])
             for service in services

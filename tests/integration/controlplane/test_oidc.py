@@ -185,7 +185,7 @@ async def test_a_state_serves_once_and_in_its_browser(door: Gate) -> None:
     code, state = await door.issuer.visit(begun.url, door.http)
     with pytest.raises(Unauthenticated, match="another browser"):
         await door.signin.finish_oidc(state, code, "of somebody else", "")
-    with pytest.raises(Unauthenticated, match="used before"):
+    with pytest.raises(Unauthenticated, match="already used"):
         await door.signin.finish_oidc(state, code, begun.browser, "")
 
 

@@ -116,7 +116,7 @@ async def test_mistakes_are_told_with_what_is_right(hub: Running) -> None:
     assert taken["extensions"]["current"]["id"] == first["id"]
     assert "Did you mean 'email'" in (await hub.refusal("{ me { emial } }"))["message"]
     nowhere = 'mutation { createServiceDeployment(attributes: {name: "x", namespace: "x"}) { id } }'
-    assert "its id or its handle" in (await hub.refusal(nowhere))["message"]
+    assert "by id or handle" in (await hub.refusal(nowhere))["message"]
     aliases = " ".join(f'a{n}: fleetDiff(repositoryId: "x", ref: "x") {{ __typename }}'
                        for n in range(6))  # fmt: skip
     assert (await hub.refusal(f"{{ {aliases} }}"))["extensions"]["code"] == "LIMIT"
