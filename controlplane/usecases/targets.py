@@ -1,4 +1,7 @@
-"""Bringing clusters to what definitions want: small transactions, and no removal in doubt."""
+"""Reconciles generators: creates, updates and deletes their services in small transactions.
+
+Deletes nothing while an evaluation is incomplete.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +30,7 @@ from fleet.identity import ClusterId, RepositoryId, ServiceId
 log = structlog.get_logger(__name__)
 
 BATCH = 50
-"""So many services change in one transaction."""
+"""Maximum number of services that change in one transaction."""
 
 _TOLD_EVERY = timedelta(minutes=5)
 _MOST_PROBLEM = 1000
@@ -37,7 +40,7 @@ _NOT_RENDERED = _APPLIED_WITH | {"protect", "version", "docs_path", "digest", "d
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One service that is made, changed or let go."""
+    """Creation, change or removal of one service."""
 
     cluster_id: str
     wanted: Wanted | None = None
@@ -45,19 +48,19 @@ class _Step:
 
 
 class Targets:
-    """Evaluates definitions and carries out what follows."""
+    """Evaluates generators, and applies the resulting changes."""
 
     def __init__(self, deps: Deps, hosting: Hosting | None = None) -> None:
         self._deps = deps
         self.evaluator = Evaluator(deps, hosting)
 
     async def keys(self) -> list[str]:
-        """`<kind>/<id>` of every definition."""
+        """`<kind>/<id>` of every generator."""
         async with self._deps.store.read() as tx:
             return [f"{k.value}/{row.id}" for k in OwnerKind for row in await rows(tx, k).select()]
 
     async def sources(self) -> dict[str, set[str]]:
-        """The keys of definitions by the ids of services and repositories that they are made of."""
+        """Keys of generators, by the ids of the services and repositories that they depend on."""
         found: dict[str, set[str]] = {}
         async with self._deps.store.read() as tx:
             for definition in await tx.globals.select():
@@ -74,7 +77,7 @@ class Targets:
         return found
 
     async def plan(self, definition: Owner) -> TargetPlan:
-        """What would have to be done for a definition as it is given; nothing is changed."""
+        """The changes that a reconcile of the given generator would make."""
         evaluation = await self.evaluator.evaluate(definition)
         async with self._deps.store.read() as tx:
             evaluation = await still_there(tx, evaluation)
@@ -96,7 +99,7 @@ class Targets:
         return desired(evaluation, Present(owned, taken, frozen, uses), limit)
 
     async def reconcile(self, key: str) -> TargetPlan | None:
-        """Look at one definition and do what follows. None: there is none such any more."""
+        """Reconciles one generator. None: it does not exist any more."""
         kind, _, id = key.partition("/")
         async with self._deps.store.read() as tx:
             definition = await rows(tx, OwnerKind(kind)).get(id)
@@ -108,7 +111,7 @@ class Targets:
         return plan
 
     async def _carry_out(self, definition: Owner, plan: TargetPlan) -> bool:
-        """Whether all could be done before somebody changed the definition."""
+        """Applies the steps; False if a user changed the generator meanwhile."""
         steps = list(_steps(plan))
         for part in _parts(steps, BATCH):
             changed: list[Service] = []
@@ -198,7 +201,7 @@ class Targets:
     async def _remove(
         self, tx: Transaction, definition: Owner, service: Service, cluster: Cluster
     ) -> Service:
-        """Let go of a service. A protected one that would be deleted stays, as nobody's."""
+        """Deletes or detaches a service. A protected service stays, without an owner."""
         leave = definition.on_delete if definition.ending_at else definition.leave
         if leave is Leave.DELETE and service.protect:
             await tx.services.change(service.id, owner_kind=None, owner_id=None)
@@ -208,7 +211,7 @@ class Targets:
         return service
 
     async def _note(self, definition: Owner, plan: TargetPlan, *, done: bool) -> None:
-        """Keep what came of a look; the definition goes with its last service."""
+        """Stores the result of a reconcile; deletes an ending generator after its last service."""
         problem, waiting, now = problem_of(plan), len(plan.withheld), self._deps.clock.now()
         fresh = definition.evaluated_at is not None and now - definition.evaluated_at < _TOLD_EVERY
         if (
@@ -267,7 +270,7 @@ class Targets:
 
 
 def rows(tx: Transaction, kind: OwnerKind) -> Rows[Any]:
-    """The table of a sort of definition."""
+    """The table of a kind of generator."""
     tables: dict[OwnerKind, Callable[[], Rows[Any]]] = {
         OwnerKind.GLOBAL: lambda: tx.globals,
         OwnerKind.SET: lambda: tx.sets,
@@ -277,24 +280,22 @@ def rows(tx: Transaction, kind: OwnerKind) -> Rows[Any]:
 
 
 def problem_of(plan: TargetPlan) -> str:
-    """Why not all was done, for people; empty if all was."""
+    """Reason why a reconcile is incomplete, for users; empty if it is complete."""
     parts = list(plan.problems)
     if plan.collisions:
         names = ", ".join(sorted({collision.template.name for collision in plan.collisions})[:5])
         parts.append(
-            f"{len(plan.collisions)} places have another service of that name already: {names}"
+            f"{len(plan.collisions)} clusters already have another service of that name: {names}"
         )
     if plan.withheld and not parts:
-        parts.append(
-            f"{len(plan.withheld)} removals are more than the deletion budget allows: confirm them"
-        )
+        parts.append(f"{len(plan.withheld)} deletions exceed the deletion budget: confirm them")
     if plan.frozen:
-        parts.append(f"{len(plan.frozen)} changes wait for groups to be unfrozen")
+        parts.append(f"{len(plan.frozen)} changes wait for frozen cluster groups")
     return "; ".join(parts)[:_MOST_PROBLEM]
 
 
 async def forget(tx: Transaction, definition: Owner) -> None:
-    """Drop a definition with what belongs to it."""
+    """Deletes a generator with its overrides."""
     if definition.kind is OwnerKind.GLOBAL:
         for row in await tx.overrides.select(global_id=definition.id):
             await tx.overrides.remove(row.id)
@@ -302,9 +303,9 @@ async def forget(tx: Transaction, definition: Owner) -> None:
 
 
 async def _clusters(tx: Transaction, steps: Sequence[_Step]) -> dict[str, Cluster]:
-    """The clusters of steps, by id. Those from which something goes are locked, before services.
+    """The clusters of steps, by id. Locks clusters that lose services, before the services.
 
-    Whether an agent was ever there decides what is left to remove: none comes meanwhile.
+    The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
     """
     ids = {step.cluster_id for step in steps}
     losing = {step.cluster_id for step in steps if step.wanted is None}
@@ -313,7 +314,7 @@ async def _clusters(tx: Transaction, steps: Sequence[_Step]) -> dict[str, Cluste
 
 
 def _steps(plan: TargetPlan) -> Iterator[_Step]:
-    """What makes and changes comes before what removes."""
+    """Creations and changes, then removals."""
     yield from (_Step(wanted.cluster_id, wanted=wanted) for wanted in plan.create)
     yield from (_Step(s.cluster_id, wanted=wanted, service=s) for s, wanted in plan.update)
     yield from (_Step(service.cluster_id, service=service) for service in plan.remove)

@@ -1,4 +1,4 @@
-"""What a pipeline would have done in a past window, had its gates been others."""
+"""Replays of pipelines: the effect of other gates on a past time window."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,7 +16,8 @@ MOST_EVENTS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A stage and a release: when it was promoted, and when it would have been (None: not)."""
+    """A promotion of a release to a stage: its actual time, and its time in the replay (None:
+    never)."""
 
     stage: str
     release: str
@@ -27,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What would still wait before a stage at the end, and why."""
+    """A release that would still wait before a stage at the end, with the reason."""
 
     stage: str
     release: str
@@ -36,7 +37,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The two runs of one window; `begins_at` is the moment that the record allows."""
+    """The actual run and the replay; `begins_at` is the time of the first usable record."""
 
     begins_at: datetime
     steps: tuple[Step, ...]
@@ -53,9 +54,9 @@ class WhatIfs:
     async def run(
         self, actor: Actor, id: str, draft: PipelineDraft, since: datetime, until: datetime
     ) -> WhatIf:
-        """Replay `[since, until)` with the gates of a draft; stages must keep their names.
+        """Replays `[since, until)` with the gates of a draft; stages must keep their names.
 
-        Invalid: nothing was recorded then. LimitExceeded: too much was.
+        Invalid: nothing was recorded then. LimitExceeded: too many events.
         """
         view = await self._pipelines.get(actor, id)
         require(actor, Verb.READ, view.row.target)
@@ -82,7 +83,7 @@ class WhatIfs:
 
 
 def _beginning(records: list[PipelineEvent], since: datetime) -> PipelineEvent:
-    """The last record before the window that says where the pipeline stood, else the first."""
+    """The last record before the window with the pipeline's spec and state, else the first."""
     known = [record for record in records if record.spec is not None and record.state is not None]
     if not known:
         raise Invalid("nothing was recorded of this pipeline in that time", field="since")

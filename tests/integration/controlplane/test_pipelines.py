@@ -436,7 +436,7 @@ async def test_unknown_services_and_stages_are_refused(world: World) -> None:
     line = await Line.make(world)
     for stages, edges, message in (
         ([StageDraft("a", ["nonsense"])], [], "no service nonsense"),
-        ([StageDraft("a", [line.dev.id])], [EdgeDraft("a", "b")], "no stage 'b'"),
+        ([StageDraft("a", [line.dev.id])], [EdgeDraft("a", "b")], "stage 'b' does not exist"),
         ([StageDraft("a", [])], [], "stages"),
     ):
         with pytest.raises(Invalid, match=message):

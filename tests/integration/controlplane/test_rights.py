@@ -93,7 +93,7 @@ async def test_what_has_no_project_is_the_default_ones(world: World) -> None:
     assert [one.handle for one in (await world.clusters.page(viewer, PageQuery())).items] == ["dev"]
     default = await world.projects.get(viewer, None, "default")
     assert default.default
-    with pytest.raises(Conflict, match="stays"):
+    with pytest.raises(Conflict, match="cannot be deleted"):
         await world.projects.delete(world.admin, default.id)
 
 

@@ -335,7 +335,7 @@ async def test_a_frozen_group_holds_its_clusters_still_and_no_others(fleet: Flee
     await fleet.look(one)
     refs = {service.cluster_id: service.ref for service in await fleet.owned(one)}
     assert refs == {eu.id: "main", us.id: "next"}
-    assert "wait for groups" in (await fleet.now(one)).problem
+    assert "wait for frozen" in (await fleet.now(one)).problem
     with pytest.raises(Conflict, match="frozen, as cluster group 'g' is, by root@.*: audit"):
         await world.service(eu, fleet.repository, "new")
     await world.service(us, fleet.repository, "new")

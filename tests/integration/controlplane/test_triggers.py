@@ -358,7 +358,7 @@ async def test_a_new_tag_of_git_is_what_the_first_stage_follows(stand: Stand) ->
     await stand.look()
     assert (await stand.world.get(stand.services[0])).ref == "v1.1.0"
     assert (await stand.world.get(stand.services[1])).ref == "main"
-    assert (await stand.state()).reason == "its services follow v1.1.0"
+    assert (await stand.state()).reason == "services follow v1.1.0"
 
 
 def gap(row: PipelineTrigger) -> timedelta:
