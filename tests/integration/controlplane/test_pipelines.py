@@ -435,7 +435,7 @@ async def test_unknown_services_and_stages_are_refused(world: World) -> None:
     """A draft that can never work is refused with the place named."""
     line = await Line.make(world)
     for stages, edges, message in (
-        ([StageDraft("a", ["nonsense"])], [], "no service nonsense"),
+        ([StageDraft("a", ["nonsense"])], [], "service nonsense does not exist"),
         ([StageDraft("a", [line.dev.id])], [EdgeDraft("a", "b")], "stage 'b' does not exist"),
         ([StageDraft("a", [])], [], "stages"),
     ):

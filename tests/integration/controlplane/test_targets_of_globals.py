@@ -300,7 +300,7 @@ async def test_a_place_that_another_service_has_is_left_to_it(fleet: Fleet) -> N
     there = await fleet.world.service(eu, fleet.repository, "web")
     one = await fleet.create()
     assert len(await fleet.owned(one)) == 1
-    assert "1 places have another service of that name" in (await fleet.now(one)).problem
+    assert "1 clusters already have another service of that name" in (await fleet.now(one)).problem
     assert (await fleet.world.get(there)).owner_id is None
 
 

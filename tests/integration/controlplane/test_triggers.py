@@ -526,7 +526,7 @@ async def test_too_many_tags_to_compare_are_said(stand: Stand) -> None:
         stand.registry.push("shop", f"b{number}")
     await stand.save(ImageRule(stand.image, TagPolicy.NEWEST))
     await stand.look()
-    assert "a pattern must leave 100" in (await stand.row()).error
+    assert "at most 100 are allowed" in (await stand.row()).error
 
 
 async def test_a_trigger_that_is_gone_looks_no_more(stand: Stand) -> None:
