@@ -170,8 +170,8 @@ class Checks:
             )
         for service in found:
             if not rule.holds(service.version):
-                told = f"{rule.service} has version {service.version}, expected {rule.range}"
-                return Finding(Answer.UNDECIDED, told)
+                mismatch = f"{rule.service} has version {service.version}, expected {rule.range}"
+                return Finding(Answer.UNDECIDED, mismatch)
             if service.status is not ServiceStatus.HEALTHY:
                 return Finding(Answer.UNDECIDED, f"{rule.service} is {service.status.value}")
         return Finding(Answer.PASSED, f"{rule.service} is healthy at {found[0].version}")
@@ -203,11 +203,11 @@ def _judge_reply(rule: HttpRule, status: int, body: bytes) -> Finding:
 
 def _json(body: bytes, status: int) -> Mapping[str, Any]:
     try:
-        told = orjson.loads(body)
+        reply = orjson.loads(body)
     except orjson.JSONDecodeError:
-        told = None
-    if isinstance(told, dict):
-        return told
+        reply = None
+    if isinstance(reply, dict):
+        return reply
     if status >= 500:
         raise Unavailable(f"the Prometheus server returned {status}")
     raise Invalid(f"not a Prometheus response: status {status}")

@@ -91,7 +91,7 @@ class ClusterGroups:
         require_member(actor)
         columns = change.columns()
         if "name" not in columns:
-            raise Invalid("must be given", field="name")
+            raise Invalid("is required", field="name")
         now, project = self._deps.clock.now(), change.project_id or None
         group = ClusterGroup(self._deps.new_id(), columns.pop("name"), now, now, project)
         group = replace(group, **columns)
@@ -102,7 +102,7 @@ class ClusterGroups:
                     raise NotFound
             require(actor, Verb.WRITE, _place(project))
             if (known := await tx.cluster_groups.find(name=group.name)) is not None:
-                raise taken(actor, known, f"a cluster group {group.name!r} exists already")
+                raise taken(actor, known, f"cluster group {group.name!r} already exists")
             await _check_clusters(tx, actor, group)
             await tx.cluster_groups.add(group)
             await self._deps.audit(tx, actor, "createClusterGroup", group.name, group.id)

@@ -87,7 +87,7 @@ class Clusters:
         columns = change.checked()
         name = columns.pop("name", None)
         if name is None:
-            raise Invalid("must be given", field="name")
+            raise Invalid("is required", field="name")
         handle = columns.pop("handle", None) or check_label(handle_from(name), "handle")
         now = self._deps.clock.now()
         cluster = Cluster(ClusterId(self._deps.new_id()), handle, name, now, now, **columns)
@@ -96,7 +96,7 @@ class Clusters:
             cluster = replace(cluster, project_id=project)
             known = await tx.clusters.find(handle=handle)
             if known is not None:
-                raise taken(actor, known, f"a cluster with the handle {handle!r} exists already")
+                raise taken(actor, known, f"a cluster with the handle {handle!r} already exists")
             await tx.clusters.add(cluster)
             _, secret = await mint(tx, self._deps, f"agent of {handle}", cluster_id=cluster.id)
             await self._deps.audit(tx, actor, "createCluster", handle, cluster.id)

@@ -93,13 +93,13 @@ class Components:
         listed = await live.read(actor, handle, discovery_path(component.group, component.version))
         found = listed.get("resources")
         path = object_path(component, found if isinstance(found, list) else [])
-        told = await live.read(actor, handle, path)
-        metadata = told.get("metadata") or {}
+        raw = await live.read(actor, handle, path)
+        metadata = raw.get("metadata") or {}
         if component.uid and metadata.get("uid") != component.uid:
             raise Conflict(f"{component.kind} {component.name} was recreated: try again shortly")
         noted = metadata.get("managedFields")
         return NotedObject(
-            LiveObject(component, shown(told), self._deps.clock.now()),
+            LiveObject(component, shown(raw), self._deps.clock.now()),
             handle,
             path.rsplit("/", 2)[1],
             noted if isinstance(noted, list) else [],
@@ -111,8 +111,8 @@ class Components:
         if not component.uid:
             return []
         path = events_path(component.namespace, component.uid)
-        told = await self._reader().read(actor, cluster.handle, path)
-        return parsed_events(_items(told), frozenset({component.uid}))
+        response = await self._reader().read(actor, cluster.handle, path)
+        return parsed_events(_items(response), frozenset({component.uid}))
 
     async def service_events(self, actor: Actor, service_id: str) -> list[ObjectEvent]:
         """Kubernetes events of all objects of a service, newest first."""
@@ -128,8 +128,8 @@ class Components:
         places = sorted({component.namespace for component in components if component.namespace})
         items: list[Any] = []
         for namespace in places[:_MOST_NAMESPACES]:
-            told = await self._reader().read(actor, cluster.handle, events_path(namespace))
-            items += _items(told)
+            response = await self._reader().read(actor, cluster.handle, events_path(namespace))
+            items += _items(response)
         return parsed_events(items, uids)
 
     async def _find(self, actor: Actor, id: str) -> tuple[Component, Cluster]:
@@ -150,6 +150,6 @@ class Components:
         return self.live
 
 
-def _items(told: Any) -> Sequence[Any]:
-    found = told.get("items")
+def _items(response: Any) -> Sequence[Any]:
+    found = response.get("items")
     return found if isinstance(found, list) else []

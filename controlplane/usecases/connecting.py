@@ -61,21 +61,21 @@ class Connecting:
         """Updates the rows of the agents' clusters and returns them; None for a deleted cluster."""
         now = self._deps.clock.now()
         noted: list[Cluster | None] = []
-        told: dict[str, dict[str, Any]] = {}
+        changes: dict[str, dict[str, Any]] = {}
         async with self._deps.store.write() as tx:
             found = await tx.clusters.lock({id for id, _ in coming})
             before: dict[str, Cluster] = {cluster.id: cluster for cluster in found}
             after = dict(before)
             for id, agent in coming:
                 if id in after:
-                    told[id] = _columns(agent, now)
-                    after[id] = replace(after[id], **told[id])
+                    changes[id] = _columns(agent, now)
+                    after[id] = replace(after[id], **changes[id])
                     await tx.audit.append([audit_agents.connected(after[id], now)])
                 noted.append(after.get(id))
-            await tx.clusters.change_each(told)
-            wakes = await render_anew(tx, [(before[id], after[id]) for id in told])
-        wakes |= {(CLUSTER, id) for id in told}
-        moved = (id for id in told if before[id].agent_instance != after[id].agent_instance)
+            await tx.clusters.change_each(changes)
+            wakes = await render_anew(tx, [(before[id], after[id]) for id in changes])
+        wakes |= {(CLUSTER, id) for id in changes}
+        moved = (id for id in changes if before[id].agent_instance != after[id].agent_instance)
         for topic, key in (*wakes, *((LINKED, id) for id in moved)):
             self._deps.bus.publish(topic, key)
         return noted

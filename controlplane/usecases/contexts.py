@@ -208,7 +208,7 @@ class Contexts:
         if asked is None:
             return False
         if len(asked) > _MOST_OVERRIDES:
-            raise Invalid(f"{_MOST_OVERRIDES:,} at most", field="overrides")
+            raise Invalid(f"must have at most {_MOST_OVERRIDES:,} entries", field="overrides")
         held = {
             (override.layer, override.place_id): dict(override.configuration)
             for override in await tx.context_overrides.select(context_id=context.id)
@@ -282,7 +282,7 @@ async def bind(
 ) -> bool:
     """Replaces the contexts of a service; True if any changed."""
     if len(context_ids) > MOST_BOUND:
-        raise Invalid(f"{MOST_BOUND} at most", field="contextBindings")
+        raise Invalid(f"must have at most {MOST_BOUND} entries", field="contextBindings")
     held = {
         binding.context_id: binding
         for binding in await tx.context_bindings.select(service_id=service.id)

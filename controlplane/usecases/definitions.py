@@ -174,7 +174,7 @@ class Definitions(Generic[D]):
     async def _added(self, tx: Transaction, actor: Actor, definition: D) -> None:
         """Stores a new generator. Conflict: the name is already used."""
         if (known := await rows(tx, self.kind).find(name=definition.name)) is not None:
-            raise taken(actor, known, f"a {self.kind.noun} {definition.name!r} exists already")
+            raise taken(actor, known, f"{self.kind.noun} {definition.name!r} already exists")
         await rows(tx, self.kind).add(definition)
         await self._deps.audit(tx, actor, f"create{self.noun}", definition.name, definition.id)
 
@@ -205,7 +205,7 @@ class Definitions(Generic[D]):
         """The fields of a new generator. Invalid: it has no name."""
         columns = change.columns()
         if "name" not in columns:
-            raise Invalid("must be given", field="name")
+            raise Invalid("is required", field="name")
         now = self._deps.clock.now()
         base = {"id": self._deps.new_id(), "inserted_at": now, "updated_at": now}
         return base | {"project_id": change.project_id or None} | columns

@@ -208,7 +208,7 @@ class Delivery:
 
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
         """Writes the results in one transaction, then notifies agents and subscribers."""
-        moved, told, revisions = [], [], []
+        moved, ledger_entries, revisions = [], [], []
         changes: dict[str, Mapping[str, Any]] = {}
         outcomes = list(outcomes)
         async with self._deps.store.write() as tx:
@@ -228,11 +228,11 @@ class Delivery:
                 if after.revision_id != current.revision_id:
                     revisions.append(_revision(outcome, after))
                 changes[after.id] = columns
-                told += entries
+                ledger_entries += entries
                 moved.append(after)
             await tx.revisions.add_each(revisions)
             await tx.services.change_each(changes)
-            await tx.ledger.append(told)
+            await tx.ledger.append(ledger_entries)
         for service in moved:
             self._deps.bus.publish(SERVICE, service.id)
             self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")

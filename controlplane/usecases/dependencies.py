@@ -15,7 +15,7 @@ MOST_DEPENDENCIES = 64
 def check_names(names: Sequence[str]) -> tuple[str, ...]:
     """Service names without duplicates. Invalid: the message names the field."""
     if len(names) > MOST_DEPENDENCIES:
-        raise Invalid(f"{MOST_DEPENDENCIES} at most", field="dependencies")
+        raise Invalid(f"must have at most {MOST_DEPENDENCIES} entries", field="dependencies")
     return tuple(dict.fromkeys(check_label(name, "dependencies.name") for name in names))
 
 

@@ -38,7 +38,9 @@ class Deployment:
         require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))
         text = change.agent_values
         if text is not None and len(text) > _LONGEST_VALUES:
-            raise Invalid(f"{_LONGEST_VALUES:,} characters at most", field="agentHelmValues")
+            raise Invalid(
+                f"must have at most {_LONGEST_VALUES:,} characters", field="agentHelmValues"
+            )
         async with self._deps.store.write() as tx:
             after = replace(await self._kept(tx), updated_at=self._deps.clock.now())
             if text is not None:

@@ -220,10 +220,10 @@ class Diffs:
                 for service in services[start : start + _BATCH]
                 if service.cluster_id in clusters
             ]
-            told = await asyncio.gather(
+            results = await asyncio.gather(
                 *(self._outcome(service, clusters[service.cluster_id], commit) for service in batch)
             )
-            for service, (digest, error) in zip(batch, told, strict=True):
+            for service, (digest, error) in zip(batch, results, strict=True):
                 if error is None and digest == service.digest:
                     continue
                 key = (service.digest, digest, error)

@@ -219,7 +219,7 @@ async def _check_source(tx: Transaction, actor: Actor, service: Service, importe
 
 def _check_names(names: Sequence[str], field: str) -> None:
     if len(names) > MOST_NAMES:
-        raise Invalid(f"{MOST_NAMES} at most", field=field)
+        raise Invalid(f"must have at most {MOST_NAMES} entries", field=field)
     if len(set(names)) < len(names):
         raise Invalid("contains a name twice", field=field)
 

@@ -131,5 +131,5 @@ def _shown(change: Change | None) -> dict[str, str | int]:
     """Details of the git change for the ledger entry."""
     if change is None:
         return {}
-    told = {"branch": change.branch, "commit": change.commit, "url": change.url}
-    return told | ({"request": change.number} if change.number else {})
+    detail = {"branch": change.branch, "commit": change.commit, "url": change.url}
+    return detail | ({"request": change.number} if change.number else {})

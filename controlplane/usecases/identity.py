@@ -161,7 +161,7 @@ class Identity:
         if not timedelta() < life <= LONGEST_TOKEN_LIFE:
             raise Invalid("must be at most 366 days", field="expiresIn")
         if len(limits) > MOST_LIMITS:
-            raise Invalid(f"{MOST_LIMITS} scopes at most", field="scopes")
+            raise Invalid(f"must have at most {MOST_LIMITS} scopes", field="scopes")
         if actor.kind is not ActorKind.USER:
             # Otherwise an exchanged token with a life of one hour could create one for a year.
             raise Forbidden("a service account cannot create tokens: ask an administrator")

@@ -108,8 +108,8 @@ class Intake:
                 await _end_job(tx, command.id, _ENDINGS[body.state], body.message, at)
             cluster = await tx.clusters.get(cluster_id)
             if cluster is not None and command.kind is not CommandKind.RENDER:
-                told = audit_agents.carried_out(cluster, command, body.state, body.message, at)
-                await tx.audit.append([told])
+                entry = audit_agents.carried_out(cluster, command, body.state, body.message, at)
+                await tx.audit.append([entry])
             changed.add((CLUSTER_JOB, command.id))
 
     @take.register
@@ -259,7 +259,7 @@ async def _mirror(
     taken = await tx.services.find(cluster_id=cluster_id, name=body.name, deleted_at=ANY)
     free = taken is None or taken.id == body.service_id
     name = body.name if free else f"{body.name[:54]}-{body.service_id[:8]}"
-    told = {
+    columns = {
         "namespace": body.namespace,
         "updated_at": at,
         "origin": body.repository,
@@ -272,9 +272,11 @@ async def _mirror(
     }
     if known is None:
         blank = Service(ServiceId(body.service_id), cluster_id, None, name, body.namespace, at, at)
-        await tx.services.add(replace(blank, mirrored=True, project_id=cluster.project_id, **told))
+        await tx.services.add(
+            replace(blank, mirrored=True, project_id=cluster.project_id, **columns)
+        )
     else:
-        await tx.services.change(known.id, **told)
+        await tx.services.change(known.id, **columns)
 
 
 def ledger_of(service: Service, body: StatusReport, at: datetime) -> LedgerEntry:

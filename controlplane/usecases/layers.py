@@ -74,7 +74,7 @@ async def check_place(
 def check_types(types: Mapping[str, str]) -> dict[str, str]:
     """Value types by key. Invalid: unknown type."""
     if len(types) > MOST_NAMES:
-        raise Invalid(f"{MOST_NAMES} at most", field="types")
+        raise Invalid(f"must have at most {MOST_NAMES} entries", field="types")
     for key, word in types.items():
         if word not in tuple(ValueType):
             known = ", ".join(ValueType)

@@ -72,16 +72,18 @@ class Routing:
             waiting = await tx.notifications.waiting(_AT_ONCE)
             routers, sinks = await tx.routers.select(), await tx.sinks.select()
             known = await _known(tx, waiting)
-            told: list[Notification] = []
+            routed: list[Notification] = []
             deliveries: list[Delivery] = []
             for pending in waiting:
                 located, commits = await _located(tx, pending, known)
                 if located is not None:
-                    told.append(located)
+                    routed.append(located)
                     wanted = _wanted(located, commits, routers, {sink.id: sink for sink in sinks})
                     deliveries += self._deliveries(_id(pending), wanted)
-            await tx.notifications.routed(told, self._deps.clock.now())
-            await tx.notifications.drop({_id(pending) for pending in waiting} - set(map(_id, told)))
+            await tx.notifications.routed(routed, self._deps.clock.now())
+            await tx.notifications.drop(
+                {_id(pending) for pending in waiting} - set(map(_id, routed))
+            )
             await tx.deliveries.add_each(deliveries)
         return len(waiting)
 
@@ -117,9 +119,9 @@ class Watch:
             if id not in marks and cluster.pinged_at is not None:
                 text = f"Its agent was last seen at {cluster.pinged_at:%F %T} UTC."
                 kind = NotificationKind.CLUSTER_AWAY
-                told = notification(kind, now, f"cluster {cluster.handle} is offline", text)
+                notice = notification(kind, now, f"cluster {cluster.handle} is offline", text)
                 place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
-                await self._mark(id, replace(told, **place))
+                await self._mark(id, replace(notice, **place))
         for id in marks.keys() - away.keys():
             await self._cluster_back(id, now)
 
@@ -134,8 +136,8 @@ class Watch:
             if id not in marks:
                 subject = f"repository {repository.url} cannot be fetched"
                 kind = NotificationKind.REPOSITORY_BROKEN
-                told = notification(kind, now, subject, repository.error or "")
-                await self._mark(id, replace(told, project_id=_in(repository.project_id)))
+                notice = notification(kind, now, subject, repository.error or "")
+                await self._mark(id, replace(notice, project_id=_in(repository.project_id)))
         for id in marks - failing.keys():
             await self._repository_mended(id, now)
 
@@ -163,9 +165,9 @@ class Watch:
             cluster = await tx.clusters.get(mark.partition(":")[2])
             if cluster is not None:
                 kind = NotificationKind.CLUSTER_BACK
-                told = notification(kind, now, f"cluster {cluster.handle} is online again")
+                notice = notification(kind, now, f"cluster {cluster.handle} is online again")
                 place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
-                await tx.notifications.append([replace(told, **place)])
+                await tx.notifications.append([replace(notice, **place)])
 
     async def _repository_mended(self, mark: str, now: datetime) -> None:
         async with self._deps.store.write() as tx:
@@ -173,16 +175,16 @@ class Watch:
             repository = await tx.repositories.get(mark.partition(":")[2])
             if repository is not None:
                 kind = NotificationKind.REPOSITORY_MENDED
-                told = notification(kind, now, f"repository {repository.url} is fetched again")
+                notice = notification(kind, now, f"repository {repository.url} is fetched again")
                 project = _in(repository.project_id)
-                await tx.notifications.append([replace(told, project_id=project)])
+                await tx.notifications.append([replace(notice, project_id=project)])
 
-    async def _mark(self, id: str, told: Notification) -> None:
+    async def _mark(self, id: str, notice: Notification) -> None:
         """Reports a state once; does nothing if another replica already did."""
         try:
             async with self._deps.store.write() as tx:
-                await tx.marks.add(Mark(id, told.at))
-                await tx.notifications.append([told])
+                await tx.marks.add(Mark(id, notice.at))
+                await tx.notifications.append([notice])
         except Conflict:
             return
 
@@ -232,8 +234,10 @@ async def _of_pipeline(
     place = {"pipeline": pipeline.name, "environment": environment}
     subject = f"pipeline {pipeline.name}: {pending.subject}"[:320]
     detail = {**pending.detail, **place, **shown}
-    told = replace(pending, subject=subject, project_id=_in(pipeline.project_id), detail=detail)
-    return told, commits
+    completed = replace(
+        pending, subject=subject, project_id=_in(pipeline.project_id), detail=detail
+    )
+    return completed, commits
 
 
 def _release(pipeline: Pipeline, detail: Mapping[str, str]) -> tuple[Mapping[ServiceId, str], str]:

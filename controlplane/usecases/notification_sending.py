@@ -114,13 +114,13 @@ class Sending:
 
     async def _tell_host(self, host: Host, repository_id: str, news: Notification) -> int:
         """Sets a commit status and comments on its pull requests; returns the HTTP status."""
-        told = outcome(news, repository_id)
-        if told is None:
+        commit_outcome = outcome(news, repository_id)
+        if commit_outcome is None:
             return 200
-        request = host.status(told)
+        request = host.status(commit_outcome)
         status = await self._outward.post(request.url, request.headers, request.body)
-        if status < 300 and told.is_final and news.service_id:
-            await self._comments.tell(host, news.service_id, repository_id, told.sha)
+        if status < 300 and commit_outcome.is_final and news.service_id:
+            await self._comments.tell(host, news.service_id, repository_id, commit_outcome.sha)
         return status
 
     def _request(

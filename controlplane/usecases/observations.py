@@ -173,9 +173,9 @@ def _healths(
     reasons: dict[ServiceId, str] = {}
     for id in held.progress:
         service = services.get(id)
-        told = _health_of(service, held) if service else _of_missing(stage, id)
-        if told is not None:
-            healths[id], reason = told
+        health = _health_of(service, held) if service else _of_missing(stage, id)
+        if health is not None:
+            healths[id], reason = health
             if reason:
                 reasons[id] = reason
     return ev.ServicesHealth(stage.id, release, healths, reasons)

@@ -142,7 +142,7 @@ class People:
         user = replace(self._new(email, name), kind=UserKind.SERVICE_ACCOUNT)
         async with self._deps.store.write() as tx:
             if (known := await tx.users.find(email=email)) is not None:
-                raise taken(actor, known, f"a service account {name!r} exists already")
+                raise taken(actor, known, f"service account {name!r} already exists")
             await tx.users.add(user)
             await self._deps.audit(tx, actor, "createServiceAccount", email, user.id)
         return user
@@ -223,7 +223,7 @@ class People:
         group = _changed(Group(self._deps.new_id(), "", now, now), change)
         async with self._deps.store.write() as tx:
             if (known := await tx.groups.find(name=group.name)) is not None:
-                raise taken(actor, known, f"a group {group.name!r} exists already")
+                raise taken(actor, known, f"group {group.name!r} already exists")
             await tx.groups.add(group)
             await self._deps.audit(tx, actor, "createGroup", group.name, group.id)
         return group
@@ -423,7 +423,9 @@ def _changed(group: Group, change: GroupChange) -> Group:
     if change.description is not None:
         text = change.description
         if len(text) > _LONGEST_DESCRIPTION:
-            raise Invalid(f"{_LONGEST_DESCRIPTION} characters at most", field="description")
+            raise Invalid(
+                f"must have at most {_LONGEST_DESCRIPTION} characters", field="description"
+            )
         group = replace(group, description=text)
     if change.everyone is not None:
         group = replace(group, everyone=change.everyone)

@@ -31,7 +31,9 @@ class ProjectChange:
             project = replace(project, name=check_text(self.name or "", "name"))
         if self.description is not None:
             if len(self.description) > _LONGEST_DESCRIPTION:
-                raise Invalid(f"{_LONGEST_DESCRIPTION} characters at most", field="description")
+                raise Invalid(
+                    f"must have at most {_LONGEST_DESCRIPTION} characters", field="description"
+                )
             project = replace(project, description=self.description)
         return project
 
@@ -75,7 +77,7 @@ class Projects:
         project = change.applied(Project(self._deps.new_id(), "", now, now))
         async with self._deps.store.write() as tx:
             if (known := await tx.projects.find(name=project.name)) is not None:
-                raise taken(actor, known, f"a project {project.name!r} exists already")
+                raise taken(actor, known, f"project {project.name!r} already exists")
             await tx.projects.add(project)
             await self._deps.audit(tx, actor, "createProject", project.name, project.id)
             given = await set_subjects(self._deps, tx, actor, project.target, change.subjects)

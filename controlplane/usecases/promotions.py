@@ -139,8 +139,8 @@ class Promotions:
         if change.state is ChangeState.LANDED:
             await self._hand_out(pipeline, _moved(effect, change), change)
         else:
-            told = ev.Changed(effect.stage, effect.release, change)
-            await self._pipelines.advance(pipeline, told)
+            event = ev.Changed(effect.stage, effect.release, change)
+            await self._pipelines.advance(pipeline, event)
 
     async def _comes_to(self, pipeline: str, effect: fx.Promote) -> bool:
         """True if the effect's commits render to the approved digests."""
@@ -163,8 +163,8 @@ class Promotions:
         except TowlineError as error:
             moved = change is not None and isinstance(error, _Differs)
             kind = ev.BaseMoved if moved else ev.PromotionFailed
-            told = kind(effect.stage, effect.release, error.message)
-            await self._pipelines.advance(pipeline, told)
+            event = kind(effect.stage, effect.release, error.message)
+            await self._pipelines.advance(pipeline, event)
             return
         if change is not None:
             changed = ev.Changed(effect.stage, effect.release, change)

@@ -62,16 +62,16 @@ class Reporting:
         self._batches: Batches[Told, int] = Batches(
             lambda several: finished(self._take_in(several)),
             alone=_LITTLE,
-            weight=lambda told: told.weight,
+            weight=lambda agent_reports: agent_reports.weight,
         )
 
-    async def record(self, told: Told) -> int:
+    async def record(self, agent_reports: Told) -> int:
         """Commits reports; returns the number of the cluster's last committed report. NotFound.
 
         Reports that were committed before are skipped, so an agent may send them again.
         """
         last = 0
-        for part in told.parts():
+        for part in agent_reports.parts():
             last = await self._record(part)
         return last
 
@@ -121,14 +121,19 @@ class Reporting:
 
     async def _commit(self, several: Sequence[Told]) -> list[int | TowlineError]:
         async with self._deps.store.write() as tx:
-            found = await tx.clusters.lock({told.cluster_id for told in several})
+            found = await tx.clusters.lock({agent_reports.cluster_id for agent_reports in several})
             clusters = {cluster.id: cluster for cluster in found}
             last, news = _news(several, clusters)
             batches = await ReportBatch.of_each(tx, news, self._bounds)
             for id, reports in news.items():
                 for report in reports:
                     await self._intake.take(report.body, batches[id], report.at)
-            offered = (row for told in several if told.cluster_id in news for row in told.offered)
+            offered = (
+                row
+                for agent_reports in several
+                if agent_reports.cluster_id in news
+                for row in agent_reports.offered
+            )
             await write_all(tx, batches.values(), offered)
             changed = await wakes(tx, [id for id in news if _tells_health(news[id])])
             await tx.clusters.change_each(
@@ -136,15 +141,15 @@ class Reporting:
             )
         self._publish(changed.union(*(batch.changed for batch in batches.values())))
         gone = NotFound("this cluster was deleted")
-        return [last.get(told.cluster_id, gone) for told in several]
+        return [last.get(agent_reports.cluster_id, gone) for agent_reports in several]
 
     def _columns(self, cluster: Cluster, last: int, batch: ReportBatch) -> dict[str, Any]:
         """The columns of a cluster after a batch."""
-        told: dict[str, Any] = {"acknowledged": last, "pinged_at": self._deps.clock.now()}
+        columns: dict[str, Any] = {"acknowledged": last, "pinged_at": self._deps.clock.now()}
         if (alarm := batch.alarm(cluster.alarm)) != cluster.alarm:
-            told["alarm"] = alarm
+            columns["alarm"] = alarm
             batch.changed.add((CLUSTER, cluster.id))
-        return told
+        return columns
 
     def _publish(self, changed: Iterable[tuple[str, str]]) -> None:
         for topic, key in changed:
@@ -157,11 +162,11 @@ def _news(
     """The number of the last report of each cluster, and the reports that are new."""
     last = {id: cluster.acknowledged for id, cluster in clusters.items()}
     news: dict[ClusterId, list[Report]] = {id: [] for id in clusters}
-    for told in several:
-        for report in told.reports if told.cluster_id in clusters else ():
-            if report.number > last[told.cluster_id]:
-                last[told.cluster_id] = report.number
-                news[told.cluster_id].append(report)
+    for agent_reports in several:
+        for report in agent_reports.reports if agent_reports.cluster_id in clusters else ():
+            if report.number > last[agent_reports.cluster_id]:
+                last[agent_reports.cluster_id] = report.number
+                news[agent_reports.cluster_id].append(report)
     return last, news
 
 

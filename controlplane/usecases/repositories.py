@@ -103,7 +103,7 @@ class Repositories:
             await _check_via(tx, actor, change)
             repository = self._changed(replace(blank, project_id=project), change)
             if (known := await tx.repositories.find(url=repository.url)) is not None:
-                message = f"a repository with the URL {repository.url} exists already"
+                message = f"a repository with the URL {repository.url} already exists"
                 raise taken(actor, known, message)
             await tx.repositories.add(repository)
             verb = f"create{_NAMES[kind]}"

@@ -54,11 +54,11 @@ class RoleChange:
             role = replace(role, name=check_text(self.name or "", "name"))
         if self.description is not None:
             if len(self.description) > _LONGEST_TEXT:
-                raise Invalid(f"{_LONGEST_TEXT} characters at most", field="description")
+                raise Invalid(f"must have at most {_LONGEST_TEXT} characters", field="description")
             role = replace(role, description=self.description)
         if self.rules is not None:
             if len(self.rules) > MOST_RULES:
-                raise Invalid(f"{MOST_RULES} at most", field="rules")
+                raise Invalid(f"must have at most {MOST_RULES} entries", field="rules")
             role = replace(role, rules=self.rules)
         if self.kubernetes is not None:
             role = replace(role, kubernetes=check_kubernetes(self.kubernetes))
@@ -128,7 +128,7 @@ class Rights:
             role = change.applied(before or Role(self._deps.new_id(), "", now, now))
             role = replace(role, updated_at=now)
             if role.name in BUILT_IN or await self._is_taken(tx, role):
-                raise Conflict(f"a role {role.name!r} exists already")
+                raise Conflict(f"role {role.name!r} already exists")
             for candidate in (role, before):
                 if candidate is not None:
                     require_covers(actor, candidate, Target.whole(Kind.INSTALLATION))

@@ -23,7 +23,7 @@ async def set_uses(
     use the secret.
     """
     if len(wanted) > MOST_USES:
-        raise Invalid(f"{MOST_USES} at most", field="uses")
+        raise Invalid(f"must have at most {MOST_USES} entries", field="uses")
     held = {use.name: use for use in await tx.secret_uses.select(service_id=service.id)}
     secrets = {name: await usable(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
     names: list[str] = []

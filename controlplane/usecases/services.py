@@ -248,8 +248,8 @@ class Services:
             columns = await moved(tx, repository, change.checked())
             known = await tx.services.find(cluster_id=cluster.id, name=name, deleted_at=ANY)
             if known is not None:
-                still = "" if known.deleted_at is None else "still, being removed, "
-                message = f"cluster {cluster.handle!r} has {still}a service {name!r} already"
+                ending = "" if known.deleted_at is None else " and is being deleted"
+                message = f"service {cluster.handle}/{name} already exists{ending}"
                 raise taken(actor, known, message)
             service = Service(
                 ServiceId(self._deps.new_id()),
@@ -419,8 +419,8 @@ class Services:
             sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
             uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in used},
         )
-        told = {column.name: getattr(change, column.name) for column in fields(change)}
-        given = {name: value for name, value in told.items() if value is not None}
+        changes = {column.name: getattr(change, column.name) for column in fields(change)}
+        given = {name: value for name, value in changes.items() if value is not None}
         given["configuration"] = {**model.configuration, **(change.configuration or {})}
         return await self.create(actor, cluster_id, None, replace(likeness, **given))
 
@@ -603,7 +603,7 @@ async def _repository_of(
     if not change.repository_id:
         return None
     if change.ref is None:
-        raise Invalid("must be given with a repository", field="git")
+        raise Invalid("is required with a repository", field="git")
     repository = await find_repository(tx, change.repository_id)
     require(actor, Verb.READ, repository.target)
     return repository.id
@@ -612,7 +612,7 @@ async def _repository_of(
 def _check_words(words: Mapping[str, str], field: str, longest: int) -> None:
     """Enforces the limits of the agent protocol."""
     if len(words) > _MOST_WORDS:
-        raise Invalid(f"{len(words)} entries, {_MOST_WORDS} at most", field=field)
+        raise Invalid(f"{len(words)} entries, but at most {_MOST_WORDS} are allowed", field=field)
     for name, value in words.items():
         if max(len(name.encode()), len(value.encode())) > longest:
             raise Invalid(f"{name[:80]} is longer than {longest} bytes", field=field)
@@ -620,17 +620,19 @@ def _check_words(words: Mapping[str, str], field: str, longest: int) -> None:
 
 def _check_configuration(values: Mapping[str, str]) -> dict[str, str]:
     if len(values) > _MOST_VALUES:
-        raise Invalid(f"{len(values)} values, {_MOST_VALUES} at most", field="configuration")
+        raise Invalid(
+            f"{len(values)} values, but at most {_MOST_VALUES} are allowed", field="configuration"
+        )
     for name, value in values.items():
         check_text(name, "configuration.name")
         if len(value) > _LONGEST_VALUE:
             raise Invalid(
-                f"{name} has {len(value):,} characters, {_LONGEST_VALUE:,} at most",
+                f"{name} has {len(value):,} characters, but at most {_LONGEST_VALUE:,} are allowed",
                 field="configuration.value",
             )
     if (size := sum(map(len, values.values()))) > _LONGEST_CONFIGURATION:
         raise Invalid(
-            f"{size:,} characters in all, {_LONGEST_CONFIGURATION:,} at most",
+            f"{size:,} characters in total, but at most {_LONGEST_CONFIGURATION:,} are allowed",
             field="configuration",
         )
     return dict(values)

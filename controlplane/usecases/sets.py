@@ -40,7 +40,7 @@ class Sets(Definitions[ServiceSet]):
         """Creates a service set and its services."""
         require_member(actor)
         if change.template is None:
-            raise Invalid("must be given", field="template")
+            raise Invalid("is required", field="template")
         blank = ServiceSet(**self._blank(change.common))
         return await self._make(
             actor, blank, lambda tx, service_set: _with(tx, actor, service_set, change)

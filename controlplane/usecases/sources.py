@@ -50,7 +50,7 @@ async def set_sources(
     NotFound: no such repository. Forbidden: the actor may not read it.
     """
     if len(given) > _MOST:
-        raise Invalid(f"{_MOST} at most", field="sources")
+        raise Invalid(f"must have at most {_MOST} entries", field="sources")
     if given and service.repository_id is None:
         raise Invalid("need a service with its own repository", field="sources")
     wanted = [change.checked() for change in given]

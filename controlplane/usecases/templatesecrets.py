@@ -24,7 +24,7 @@ async def of_template(tx: Transaction, actor: Actor, wanted: Wanted) -> dict[str
     one.
     """
     if len(wanted) > MOST_USES:
-        raise Invalid(f"{MOST_USES} at most", field="template.secrets")
+        raise Invalid(f"must have at most {MOST_USES} entries", field="template.secrets")
     found = {}
     for name, (id, version) in sorted(wanted.items()):
         if version is not None:

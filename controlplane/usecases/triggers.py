@@ -176,10 +176,10 @@ class Triggers:
             interval = SOONEST if is_new or pause else min(row.interval_s * 2, LATEST)
             seconds = max(interval + 1, pause) if pause else interval
             next_at = now + timedelta(seconds=seconds)
-            looked = replace(
+            checked = replace(
                 row, interval_s=interval, checked_at=now, next_at=next_at, error=error[:1000]
             )
-            await tx.pipeline_triggers.put(looked)
+            await tx.pipeline_triggers.put(checked)
             await look_at(self._deps, tx, view.row.id, trigger.id, seconds)
 
     async def _discover(self, view: PipelineView, trigger: Trigger) -> Discovery | None:

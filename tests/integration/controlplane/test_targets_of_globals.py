@@ -386,7 +386,7 @@ async def test_a_patch_of_what_is_the_same_everywhere_is_refused(fleet: Fleet) -
 async def test_a_name_is_had_once_and_what_is_being_deleted_stays_as_it_is(fleet: Fleet) -> None:
     """Without any service it is gone at once."""
     empty = await fleet.create()
-    with pytest.raises(Conflict, match="exists already"):
+    with pytest.raises(Conflict, match="already exists"):
         await fleet.create()
     await fleet.globals.delete(fleet.world.admin, empty.id)
     with pytest.raises(NotFound):

@@ -243,7 +243,7 @@ async def test_what_cannot_be_done_is_refused_with_a_sentence(hub: Running) -> N
     await Cluster("other").create(run)
     assert await run.gone("CreateProject", attributes=bound)
     await Project("other").create(run)
-    with pytest.raises(Failed, match="exists already"):
+    with pytest.raises(Failed, match="already exists"):
         await Cluster("again", handle="dev").create(run)
     await Service("x", cluster.id, repository_id=repository.id).create(run)
 
