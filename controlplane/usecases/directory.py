@@ -80,7 +80,10 @@ class Directory:
         return user
 
     async def change_person(self, actor: Actor, id: str, push: PersonPush) -> User:
-        """Changes the given fields. A user who becomes inactive loses all sessions."""
+        """Changes the given fields.
+
+        Revokes all tokens and sessions of a user who becomes inactive.
+        """
         issuer = self._issuer(actor, Kind.USER)
         async with self._deps.store.write() as tx:
             before = await self._person(tx, issuer, id)

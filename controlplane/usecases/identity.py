@@ -197,8 +197,8 @@ class Identity:
         return replace(token, revoked_at=now)
 
     async def sign_out_everywhere(self, actor: Actor) -> int:
-        """Ends all sessions of the caller and all tokens that sessions issued; returns their
-        number."""
+        """Ends all sessions and refresh-token families of the caller; returns the number of
+        tokens."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             ended = await end_tokens(tx, self._deps, actor.id, SIGNED_IN)
