@@ -66,7 +66,7 @@ class Accounts:
                 "specify a subject or claims: this rule would trust every token", field="subject"
             )
         if keys is not None and len(keys) > _LONGEST_KEYS:
-            raise Invalid(f"at most {_LONGEST_KEYS} characters", field="keys")
+            raise Invalid(f"must have at most {_LONGEST_KEYS} characters", field="keys")
         rule = TrustRule(
             self._deps.new_id(),
             user_id,

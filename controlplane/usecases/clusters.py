@@ -257,5 +257,5 @@ def _of_health(query: PageQuery, health: ClusterHealth, silent: datetime) -> Pag
 
 def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
     if len(tags) > _MOST_TAGS:
-        raise Invalid(f"{len(tags)} tags, at most {_MOST_TAGS}", field="tags")
+        raise Invalid(f"{len(tags)} tags, but at most {_MOST_TAGS} are allowed", field="tags")
     return {check_text(k, "tags.name", 63): check_text(v, "tags.value") for k, v in tags.items()}

@@ -30,7 +30,7 @@ async def check_dependencies(tx: Transaction, service: Service) -> None:
     others[service.name] = service
     for name in service.dependencies:
         if name not in others:
-            raise Invalid(f"there is no service {name!r} in this cluster", field="dependencies")
+            raise Invalid(f"service {name!r} does not exist in this cluster", field="dependencies")
     way = circle(service.name, lambda name: others[name].dependencies if name in others else ())
     if way:
         raise Conflict(f"the dependencies form a cycle: {' → '.join(way)}")

@@ -270,7 +270,7 @@ async def _project(tx: Transaction, project_id: str | None) -> str:
 
 async def _check_sinks(tx: Transaction, actor: Actor, router: Router) -> None:
     if len(router.sinks) > MOST_SINKS:
-        raise Invalid(f"at most {MOST_SINKS} sinks", field="routerSinks")
+        raise Invalid(f"must have at most {MOST_SINKS} sinks", field="routerSinks")
     found = {sink.id: sink for sink in await tx.sinks.select(id=router.sinks or [""])}
     for id in router.sinks:
         sink = found.get(id)
@@ -292,7 +292,7 @@ def _secrets(draft: SinkDraft, kept: Mapping[str, str]) -> tuple[dict[str, str],
     if moved and not draft.token:
         raise Invalid("must be set again for another API", field="token")
     if len(after.get("token", "")) > _MOST_TOKEN:
-        raise Invalid(f"at most {_MOST_TOKEN} characters", field="token")
+        raise Invalid(f"must have at most {_MOST_TOKEN} characters", field="token")
     if not after.get("token", "").isprintable():
         raise Invalid("must not contain control characters", field="token")
     if draft.type is not SinkType.WEBHOOK:

@@ -183,7 +183,7 @@ def _healths(
 
 def _of_missing(stage: model.Stage, id: ServiceId) -> tuple[Health, str] | None:
     """A deleted service fails its stage; one that a selector no longer matches is ignored."""
-    return (Health.FAILED, "a service of it was deleted") if id in stage.services else None
+    return (Health.FAILED, "a service of the stage was deleted") if id in stage.services else None
 
 
 def _health_of(service: Service, held: StageState) -> tuple[Health, str] | None:

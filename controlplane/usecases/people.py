@@ -408,7 +408,7 @@ async def find_user(tx: Transaction, id: str) -> User:
 def check_address(email: str) -> str:
     """A user's address. Invalid: no address, or one in the form of a service account."""
     if "@" not in email or email.endswith(f"@{_ACCOUNT_DOMAIN}"):
-        raise Invalid("give an e-mail address", field="email")
+        raise Invalid("must be an e-mail address", field="email")
     return check_text(email, "email", 320)
 
 

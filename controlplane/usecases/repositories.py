@@ -145,7 +145,7 @@ class Repositories:
             if users:
                 names = ", ".join(sorted(service.name for service in users)[:5])
                 raise Conflict(
-                    f"{len(users)} services use this repository or are not yet gone: {names}"
+                    f"{len(users)} services use this repository or are still being deleted: {names}"
                 )
             await tx.repositories.remove(id)
             await self._deps.audit(tx, actor, f"delete{_NAMES[kind]}", repository.url, id)

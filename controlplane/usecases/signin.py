@@ -242,7 +242,7 @@ class SignIn:
         """
         hash = await self._passwords.hash(_checked(password))
         if "@" not in email or len(email) > 320:
-            raise Invalid("give an e-mail address", field="email")
+            raise Invalid("must be an e-mail address", field="email")
         await self._take(ChallengeKind.SETUP, secret)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
@@ -311,7 +311,7 @@ class SignIn:
         address."""
         known = await tx.tokens.select(user_id=user.id, kind=TokenKind.SESSION)
         if known and all(session.source != source for session in known):
-            subject = f"{user.email} signed in from a new place: {source}"
+            subject = f"{user.email} signed in from a new address: {source}"
             kind = NotificationKind.LOGIN_NEW_PLACE
             await tx.notifications.append([notification(kind, self._deps.clock.now(), subject)])
 
@@ -323,7 +323,7 @@ class SignIn:
             if row.until > now and row.count >= counters[row.id]:
                 wait = (row.until - now).total_seconds()
                 raise LimitExceeded(
-                    f"too many wrong sign-ins: try again in {wait / 60:.0f} minutes",
+                    f"too many failed sign-ins: try again in {wait / 60:.0f} minutes",
                     retry_after=wait,
                 )
 

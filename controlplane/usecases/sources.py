@@ -52,7 +52,7 @@ async def set_sources(
     if len(given) > _MOST:
         raise Invalid(f"must have at most {_MOST} entries", field="sources")
     if given and service.repository_id is None:
-        raise Invalid("need a service with its own repository", field="sources")
+        raise Invalid("require a service with its own repository", field="sources")
     wanted = [change.checked() for change in given]
     held = (await sources_of(tx, [service.id])).get(service.id, [])
     if [_told(row) for row in held] == wanted:

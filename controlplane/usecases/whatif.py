@@ -86,7 +86,7 @@ def _beginning(records: list[PipelineEvent], since: datetime) -> PipelineEvent:
     """The last record before the window with the pipeline's spec and state, else the first."""
     known = [record for record in records if record.spec is not None and record.state is not None]
     if not known:
-        raise Invalid("nothing was recorded of this pipeline in that time", field="since")
+        raise Invalid("no events of this pipeline were recorded in that time", field="since")
     before = [record for record in known if record.at <= since]
     return before[-1] if before else known[0]
 

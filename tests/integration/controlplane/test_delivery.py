@@ -341,7 +341,7 @@ async def test_a_repository_whose_services_are_leaving_stays(world: World) -> No
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
     await world.services.delete(world.admin, service.id)
-    with pytest.raises(Conflict, match="not yet gone"):
+    with pytest.raises(Conflict, match="still being deleted"):
         await world.repositories.delete(world.admin, repository.id)
 
 

@@ -412,7 +412,7 @@ async def test_a_deleted_service_does_not_silence_its_stage(world: World) -> Non
     await line.settle()
     view = await line.view()
     held = view.state.stages[view.spec.stages[1].id]
-    assert (held.health, held.reason) == (Health.FAILED, "a service of it was deleted")
+    assert (held.health, held.reason) == (Health.FAILED, "a service of the stage was deleted")
 
 
 async def test_a_pipelines_service_cannot_be_released(world: World) -> None:
