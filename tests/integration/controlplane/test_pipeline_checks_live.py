@@ -559,7 +559,7 @@ async def test_a_selector_that_matches_nothing_says_so(stand: Stand) -> None:
 async def test_a_group_by_which_a_roll_out_goes_is_there_and_stays(stand: Stand) -> None:
     """Without it all clusters would be of one wave."""
     world, groups = stand.world, ClusterGroups(stand.world.deps)
-    with pytest.raises(Invalid, match="no cluster group nowhere"):
+    with pytest.raises(Invalid, match="cluster group nowhere does not exist"):
         await stand.save(stage=chosen(Rollout(Strategy.WAVES, groups=("nowhere",))))
     group = await groups.create(world.admin, GroupChange(name="eu"))
     await stand.save(stage=chosen(Rollout(Strategy.WAVES, groups=(group.id,))))

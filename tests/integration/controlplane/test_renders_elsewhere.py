@@ -150,7 +150,7 @@ async def test_an_agent_that_was_never_there_is_named(
 ) -> None:
     """Nothing is ordered of it."""
     cluster = await world.cluster(connected=False)
-    with pytest.raises(Unavailable, match="agent of dev, which renders this, is not connected"):
+    with pytest.raises(Unavailable, match="rendering agent of dev is not connected"):
         await placed.render(await order(world, cluster))
     async with world.deps.store.read() as tx:
         assert await tx.commands.select(kind=CommandKind.RENDER) == []
