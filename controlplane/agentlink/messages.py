@@ -1,4 +1,4 @@
-"""Wire messages to values of the domain and back: the only translator."""
+"""Translates between wire messages and domain values; the only place that does."""
 
 import base64
 from collections.abc import Iterable
@@ -107,7 +107,7 @@ _REMOVALS = {
 
 
 def greeting(hello: wire.Hello) -> Greeting:
-    """What an agent says of itself."""
+    """Translates the agent's first message."""
     autonomous = hello.mode == wire.MODE_AUTONOMOUS
     sealing_key = hello.sealing_key if len(hello.sealing_key) == _SEALING_KEY_BYTES else None
     return Greeting(
@@ -122,9 +122,9 @@ def greeting(hello: wire.Hello) -> Greeting:
 def desired(
     service: Service, secrets: Iterable[SealedSecret] = (), bundle: bytes = b""
 ) -> wire.Desired:
-    """The desired state of a service, deleted or not; `secrets` are what its bundle names.
+    """Translates the desired state of a service, deleted or not.
 
-    `bundle` goes with it if it is small.
+    `secrets` are the values that its bundle references. `bundle` is included if it is small.
     """
     if service.removal is not None:
         return wire.Desired(
@@ -160,7 +160,7 @@ def desired(
 
 
 def _verification(service: Service) -> wire.Verification | None:
-    """How the bundle must prove itself; agents know of a week at most."""
+    """Translates the verification policy; agents support at most one week."""
     policy, hold = service.policy, service.hold
     if policy is None:
         return None
@@ -212,7 +212,7 @@ def _options(service: Service) -> wire.SyncOptions:
 
 
 def _confirmed(service: Service) -> list[wire.ObjectRef]:
-    """The deletions that a person has confirmed for the newest sequence."""
+    """Translates the deletions that a user has confirmed for the newest sequence."""
     confirmed = service.confirmed
     if confirmed is None or confirmed.sequence != service.sequence:
         return []
@@ -236,12 +236,12 @@ def _secrets(secrets: Iterable[SealedSecret]) -> list[wire.SealedSecret]:
 
 
 def orphan(service_id: str, sequence: int) -> wire.Desired:
-    """Tell an agent to forget a service that the hub no longer knows; its objects stay."""
+    """Tells an agent to drop a service that the control plane no longer knows; its objects stay."""
     return wire.Desired(service_id=service_id, sequence=sequence + 1, removal=wire.REMOVAL_ORPHAN)
 
 
 def command(one: Command) -> wire.Command:
-    """A command for the agent; one that runs a job is made by `run_job`."""
+    """Translates a command; `run_job` translates commands that run a job."""
     match one.kind:
         case CommandKind.TERMINATE:
             terminate = wire.Terminate(service_id=one.service_id or "")
@@ -260,7 +260,7 @@ def command(one: Command) -> wire.Command:
 
 
 def run_job(job: ClusterJob, secrets: Iterable[SealedSecret]) -> wire.Command:
-    """The command that runs a job."""
+    """Translates the command that runs a job."""
     body = wire.RunJob(
         namespace=job.namespace,
         manifest=orjson.dumps(dict(job.manifest)),
@@ -272,14 +272,14 @@ def run_job(job: ClusterJob, secrets: Iterable[SealedSecret]) -> wire.Command:
 
 
 def report(message: wire.Report) -> Report:
-    """A numbered report; its body is None for a kind that this version does not know."""
+    """Translates a numbered report; its body is None for a kind that this version does not know."""
     kind = message.WhichOneof("body")
     body = _BODIES[kind](getattr(message, kind)) if kind in _BODIES else None
     return Report(message.number, _time(message.at_ms) or datetime.fromtimestamp(0, UTC), body)
 
 
 def complaint(message: wire.Pulse) -> str:
-    """What hinders the agent itself; empty: nothing."""
+    """Translates the agent's own problem; empty: none."""
     return _plain(message.complaint)
 
 
@@ -303,7 +303,7 @@ def _status(message: wire.ServiceStatus) -> StatusReport:
 
 
 def _planned(message: wire.ServiceStatus) -> tuple[PlannedChange, ...] | None:
-    """An older agent says only what differs, not that nothing does."""
+    """An older agent reports only differences, and cannot report that there are none."""
     if not message.rehearsed and not message.planned:
         return None
     return tuple(
@@ -320,7 +320,7 @@ def _field_changes(changes: Iterable[wire.FieldChange]) -> tuple[FieldChange, ..
 
 
 def _problem(message: wire.Problem) -> Problem:
-    """Its object is named once: what is wrong with a bundle names the object itself."""
+    """Omits the object if the message of a bundle error names it already."""
     where = message.object
     if not where.kind:
         return Problem("sync", _plain(message.message))
@@ -462,14 +462,14 @@ def _key(ref: wire.ObjectRef) -> ObjectKey:
 
 
 def _time(millis: int) -> datetime | None:
-    """A time of the agent's clock; one that no calendar holds counts as the last possible."""
+    """A time of the agent's clock; times beyond the calendar become the last possible time."""
     if millis <= 0:
         return None
     return datetime.fromtimestamp(min(millis, _LATEST_MS) / 1000, UTC)
 
 
 def _plain(text: str) -> str:
-    """Text of a cluster's, which the store can keep: NUL is the one character it cannot."""
+    """Removes NUL, the only character of a cluster's text that the store cannot keep."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 

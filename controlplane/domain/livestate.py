@@ -1,4 +1,4 @@
-"""Objects as they are in their clusters: where they are read, what is shown of them."""
+"""Live objects of clusters: their API paths, and the parts of them that are shown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
-    """What a cluster says has happened to an object; `count` times until `last_at`."""
+    """A Kubernetes event of an object; it occurred `count` times until `last_at`."""
 
     kind: str
     namespace: str
@@ -31,13 +31,13 @@ class ObjectEvent:
 
 
 def discovery_path(group: str, version: str) -> str:
-    """Where an API tells of its resources."""
+    """Returns the discovery path of an API group version."""
     root = f"/apis/{quote(group, safe='')}/" if group else "/api/"
     return root + quote(version, safe="")
 
 
 def object_path(one: Component, resources: Sequence[Mapping[str, Any]]) -> str:
-    """Where the object is read. Invalid: the cluster does not serve this kind (any more)."""
+    """Returns the API path of an object. Raises Invalid if the cluster does not serve its kind."""
     for resource in resources:
         name = str(resource.get("name", ""))
         if resource.get("kind") == one.kind and name and "/" not in name:
@@ -48,14 +48,14 @@ def object_path(one: Component, resources: Sequence[Mapping[str, Any]]) -> str:
 
 
 def events_path(namespace: str, uid: str = "") -> str:
-    """Where the events of a namespace, or of one object in it, are read."""
+    """Returns the API path of the events of a namespace, or of one object in it."""
     query = {"limit": str(500)} | ({"fieldSelector": f"involvedObject.uid={uid}"} if uid else {})
     place = f"/namespaces/{quote(namespace or 'default', safe='')}"
     return f"/api/v1{place}/events?{urlencode(query)}"
 
 
 def shown(live: Mapping[str, Any]) -> dict[str, Any]:
-    """The object without who manages which field, and without the values of a Secret."""
+    """Returns the object without `managedFields` and without the values of a Secret."""
     metadata = {k: v for k, v in _mapping(live.get("metadata")).items() if k != "managedFields"}
     annotations = {
         k: v for k, v in _mapping(metadata.get("annotations")).items() if k != _LAST_APPLIED
@@ -71,13 +71,13 @@ def shown(live: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parsed_events(items: Iterable[Any], uids: frozenset[str]) -> list[ObjectEvent]:
-    """Events of the objects with these ids, newest first, as many as are shown."""
+    """Returns the events of the objects with these uids, newest first, up to the display limit."""
     found = [
         _event(one)
         for one in items
         if isinstance(one, Mapping) and _mapping(one.get("involvedObject")).get("uid") in uids
     ]
-    # What has no time at all comes last.
+    # Events without any time sort last.
     dated = sorted(
         (one for one in found if one.last_at), key=lambda one: str(one.last_at), reverse=True
     )
@@ -108,7 +108,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def time_of(value: Any) -> datetime | None:
-    """A time as clusters tell it (RFC 3339); None for whatever else is there."""
+    """Parses a Kubernetes timestamp (RFC 3339); None for any other value."""
     try:
         found = datetime.fromisoformat(str(value)) if value else None
     except ValueError:

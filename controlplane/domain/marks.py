@@ -1,4 +1,4 @@
-"""One letter for what a service is at: what lists filter by, and the map of a fleet shows."""
+"""One-letter status codes of services, for list filters and the fleet map."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,9 @@ from controlplane.domain.services import ServiceStatus
 
 
 class Mark(StrEnum):
-    """The letters. Waiting for a person is stale to the API's one word, and a mark of its own."""
+    """The status codes. Awaiting approval is stale in the API's one word, and a code of its own
+    here.
+    """
 
     HEALTHY = "H"
     SYNCED = "S"
@@ -29,13 +31,13 @@ _OF_STATUS = {
 
 
 def marks_of(statuses: Iterable[ServiceStatus]) -> tuple[str, ...]:
-    """The letters of services whose status is one of these."""
+    """Returns the codes of services whose status is one of these."""
     return tuple(mark.value for status in statuses for mark in _OF_STATUS[status])
 
 
 @dataclass(frozen=True, slots=True)
 class MapRow:
-    """A cluster on the map: `marks` has one letter a service, in the order of their names."""
+    """A cluster on the fleet map: `marks` has one code a service, sorted by service name."""
 
     id: str
     handle: str

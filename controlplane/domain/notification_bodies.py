@@ -1,7 +1,7 @@
-"""What sinks are sent: notifications as JSON, and for chats; how it is signed.
+"""Notification payloads as JSON and for chats, and their signatures.
 
-Texts come from anywhere and are cut and escaped here. Signatures are those of Standard Webhooks
-(standardwebhooks.com, v1): HMAC-SHA256 over `id.timestamp.body`.
+Texts come from untrusted sources and are truncated and escaped here. Signatures follow Standard
+Webhooks (standardwebhooks.com, v1): HMAC-SHA256 over `id.timestamp.body`.
 """
 
 import base64
@@ -26,7 +26,7 @@ _CARD_COLOURS = {Severity.INFO: "Good", Severity.WARNING: "Warning", Severity.ER
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A request to be posted. Address, headers and body may hold secrets: never printed."""
+    """An HTTP POST. Address, headers and body may hold secrets: never print them."""
 
     url: str = field(repr=False)
     body: bytes = field(repr=False)
@@ -34,7 +34,7 @@ class Outgoing:
 
 
 def event(one: Notification) -> dict[str, Any]:
-    """A notification as programs get it."""
+    """Converts a notification into its JSON form."""
     return {
         "id": one.id,
         "kind": one.kind.value,
@@ -52,7 +52,7 @@ def event(one: Notification) -> dict[str, Any]:
 def webhook(
     secrets: Mapping[str, str], id: str, now: datetime, kind: str, at: datetime, data: Any
 ) -> Outgoing:
-    """A signed request; `id` is the same whenever the same is sent again."""
+    """Builds a signed request; a retry has the same `id`."""
     body = orjson.dumps({"type": kind, "timestamp": at.isoformat(), "data": data})
     headers = {"content-type": "application/json"}
     if secrets.get("secret"):
@@ -61,7 +61,7 @@ def webhook(
 
 
 def signature(secret: str, id: str, now: datetime, body: bytes) -> dict[str, str]:
-    """The three headers of Standard Webhooks."""
+    """Returns the three headers of Standard Webhooks."""
     stamp = str(int(now.timestamp()))
     signed = b".".join((id.encode(), stamp.encode(), body))
     digest = hmac.new(key_of(secret), signed, hashlib.sha256).digest()
@@ -73,7 +73,7 @@ def signature(secret: str, id: str, now: datetime, body: bytes) -> dict[str, str
 
 
 def key_of(secret: str) -> bytes:
-    """The bytes of a secret `whsec_<base64>`. Invalid: it is none, or not of 24 to 64 bytes."""
+    """Decodes a secret `whsec_<base64>`. Raises Invalid unless it has 24 to 64 bytes."""
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except binascii.Error:
@@ -84,12 +84,12 @@ def key_of(secret: str) -> bytes:
 
 
 def new_secret(random: bytes) -> str:
-    """A signing secret of 32 random bytes."""
+    """Creates a signing secret of 32 random bytes."""
     return _PREFIX + base64.b64encode(random).decode()
 
 
 def slack(secrets: Mapping[str, str], one: Notification) -> Outgoing:
-    """A message as incoming webhooks of Slack take it."""
+    """Builds a request for a Slack incoming webhook."""
     text = _slack_text(one.text)
     attachment = {"color": _COLOURS[one.severity], "text": text, "footer": one.kind.value}
     body = {"text": _slack_text(one.subject), "attachments": [attachment]}
@@ -97,7 +97,7 @@ def slack(secrets: Mapping[str, str], one: Notification) -> Outgoing:
 
 
 def teams(secrets: Mapping[str, str], one: Notification) -> Outgoing:
-    """An adaptive card as workflows of Teams take it."""
+    """Builds an adaptive card for a Teams workflow."""
     colour = _CARD_COLOURS[one.severity]
     title = {
         "type": "TextBlock",
@@ -123,5 +123,5 @@ def _slack_text(text: str) -> str:
 
 
 def _card_text(text: str) -> str:
-    """Without what Markdown would make a link of."""
+    """Escapes the characters from which Markdown makes a link."""
     return text[:_LONGEST_TEXT].replace("[", "(").replace("]", ")")

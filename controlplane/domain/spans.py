@@ -1,7 +1,7 @@
-"""A deployment as spans of a trace: one trace a commit, one branch in it for each service.
+"""Deployments as traces: one trace a commit, one branch in it for each service.
 
-Ids are made of what they stand for, so that whoever tells of the same walk tells the same spans,
-and a span that is told twice is one. Trace ids have 128 bits, span ids 64, as OpenTelemetry's.
+Ids derive from content, so that every replica creates the same spans and a repeated export is
+harmless. As in OpenTelemetry, trace ids have 128 bits and span ids 64.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ _WALK = (
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A deployment that has just become healthy, or failed, with what it is called."""
+    """A deployment that just became healthy or failed, with the names for its spans."""
 
     deployment: Deployment
     service: str
@@ -33,7 +33,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time in a trace. `problem`: it ended badly, and how."""
+    """A span of a trace. `problem` describes a failure."""
 
     trace_id: int
     span_id: int
@@ -46,12 +46,12 @@ class Span:
 
 
 def spans_of(ended: Ended) -> list[Span]:
-    """A span for the whole walk, and one below it for each stage that was passed."""
+    """Creates a span for the whole path, and below it one for each completed stage."""
     one = ended.deployment
     trace_id, root_id = _trace_id(ended), _id(64, _place(one))
     times = dict(_times(one))
     start, end = min(times.values()), max(times.values())
-    problem = "" if one.healthy_at else "it has failed"
+    problem = "" if one.healthy_at else "the deployment failed"
     whole = Span(
         trace_id,
         root_id,
@@ -92,7 +92,7 @@ def _attributes(ended: Ended) -> dict[str, str | int]:
 
 
 def _trace_id(ended: Ended) -> int:
-    """The same for all services that a commit of one repository reaches."""
+    """Returns the same trace id for all services that a commit of one repository reaches."""
     one = ended.deployment
     if one.sha and ended.repository_id:
         return _id(128, ended.repository_id, one.sha)
@@ -104,6 +104,6 @@ def _place(one: Deployment) -> str:
 
 
 def _id(bits: int, *parts: str) -> int:
-    """Never 0, which the specification does not allow."""
+    """Never 0, which the specification forbids."""
     digest = sha256("\n".join(parts).encode()).digest()
     return int.from_bytes(digest[: bits // 8]) or 1

@@ -1,6 +1,6 @@
-"""From what a definition wants to what has to be done; pure, and careful with removals.
+"""Plans the difference between generated and existing services. Pure, and careful with removals.
 
-`desired` never plans a removal from an incomplete evaluation, nor more of them than allowed.
+`desired` never plans a removal from an incomplete evaluation, nor more removals than allowed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,12 +13,12 @@ from fleet.identity import ServiceId
 from fleet.source import Rendered
 
 Place = tuple[str, str]
-"""The id of a cluster, and a service's name there."""
+"""A cluster's id, and a service's name there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A service that there should be. `content`: its bundle, where no repository has it."""
+    """A service that should exist. `content` is its bundle if it comes from no repository."""
 
     cluster_id: str
     template: ServiceTemplate
@@ -31,7 +31,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What is wanted, as far as it could be found out; `problems` make it incomplete."""
+    """Generated services; `problems` make the result incomplete."""
 
     wanted: tuple[Wanted, ...] = ()
     problems: tuple[str, ...] = ()
@@ -39,10 +39,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """What has to be done. `withheld` removals wait for a person, or for a complete look.
+    """Planned changes.
 
-    `collisions` are wanted places that another service has, `frozen` are those that must stay
-    as they are for now.
+    `withheld` removals wait for confirmation, or for a complete evaluation. `collisions` are wanted
+    places that another service occupies. `frozen` are places that must not change now.
     """
 
     create: tuple[Wanted, ...] = ()
@@ -55,15 +55,15 @@ class TargetPlan:
 
     @property
     def size(self) -> int:
-        """How many services change."""
+        """Returns the number of services that change."""
         return len(self.create) + len(self.update) + len(self.remove)
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What there is: services of the definition, places that others have, frozen clusters.
+    """Existing state: services of the definition, occupied places, frozen clusters.
 
-    `uses` has the ids of the secrets of each service by name.
+    `uses` has each service's secret ids by name.
     """
 
     owned: Sequence[Service] = ()
@@ -72,14 +72,16 @@ class Present:
     uses: Mapping[ServiceId, Mapping[str, str]] = field(default_factory=dict)
 
     def differs(self, service: Service, wanted: Wanted) -> bool:
-        """Whether a service is not as it is wanted."""
+        """Whether a service differs from its generated form."""
         secrets = wanted.template.secrets
         others = secrets is not None and secrets != self.uses.get(service.id, {})
         return others or bool(changed_columns(service, wanted))
 
 
 def desired(evaluation: Evaluation, present: Present, most_removals: int) -> TargetPlan:
-    """The plan: afterwards exactly what is wanted is there, but for what the plan names."""
+    """Plans the changes; after them exactly the wanted services exist, apart from the plan's
+    exceptions.
+    """
     wanted, doubled = _by_place(evaluation.wanted)
     owned: dict[Place, Service] = {(one.cluster_id, one.name): one for one in present.owned}
     create, collisions = [], list(doubled)
@@ -113,12 +115,12 @@ def stamped(
     clusters: Sequence[Cluster],
     overrides: Mapping[str, Override],
 ) -> tuple[Wanted, ...]:
-    """One service a cluster, each with what that cluster has otherwise."""
+    """Creates one service a cluster, each with that cluster's overrides."""
     return tuple(Wanted(one.id, effective(template, overrides.get(one.id))) for one in clusters)
 
 
 def changed_columns(service: Service, wanted: Wanted) -> dict[str, object]:
-    """The fields of a service that are not as wanted."""
+    """Returns the fields of a service that differ from its generated form."""
     columns = {name: getattr(wanted.template, name) for name in FIELDS}
     if wanted.content is not None:
         columns["digest"] = wanted.content.digest
@@ -126,7 +128,7 @@ def changed_columns(service: Service, wanted: Wanted) -> dict[str, object]:
 
 
 def _by_place(wanted: Collection[Wanted]) -> tuple[dict[Place, Wanted], list[Wanted]]:
-    """The first of each place, and those that want a place a second time."""
+    """Returns the first service of each place, and the duplicates."""
     found: dict[Place, Wanted] = {}
     doubled = [one for one in wanted if found.setdefault(one.place, one) is not one]
     return found, doubled

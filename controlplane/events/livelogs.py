@@ -1,4 +1,4 @@
-"""The newest bytes of logs of running jobs, in this process only."""
+"""Recent log output of running jobs, in this process only."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ class _Log:
 
 
 class MemoryLiveLogs:
-    """Fills in `ports.LiveLogs`: the last MiB of each of the 64 jobs heard of last."""
+    """Implements `ports.LiveLogs`: the last MiB of each of the 64 most recently active jobs."""
 
     def __init__(self) -> None:
         self._logs: OrderedDict[str, _Log] = OrderedDict()
 
     def append(self, job_id: str, offset: int, data: bytes) -> None:
-        """A piece that was told before is passed over; after a gap the log begins anew."""
+        """Appends a piece. Skips a repeated piece; after a gap the log starts over."""
         one = self._logs.setdefault(job_id, _Log(start=offset))
         self._logs.move_to_end(job_id)
         if offset > one.end:

@@ -1,4 +1,4 @@
-"""Notifications, written with the ledger's rows, and their deliveries."""
+"""Notifications, written together with ledger rows, and their deliveries."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -32,7 +32,7 @@ _ROUTED = (
 
 
 class SqlNotifications(SqlLog[Notification]):
-    """The `Notifications` on a connection."""
+    """Implements `Notifications` on a connection."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, tables.notifications, Notification, ("subject", "text"))
@@ -84,7 +84,7 @@ class SqlNotifications(SqlLog[Notification]):
 
 
 class SqlLedger(FollowedLedger):
-    """The ledger; of what is news a notification is kept in the same transaction."""
+    """The ledger; an append also stores the resulting notifications in the same transaction."""
 
     def __init__(self, connection: Connection, notifications: SqlNotifications) -> None:
         super().__init__(connection, tables.ledger, LedgerEntry, ("message",))
@@ -98,7 +98,7 @@ class SqlLedger(FollowedLedger):
 
 
 class SqlDeliveries(SqlRows[Delivery]):
-    """The `Deliveries` on a connection."""
+    """Implements `Deliveries` on a connection."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, tables.deliveries, Delivery)

@@ -1,8 +1,8 @@
-"""Rights as they lie in the store, which a newer replica may have written.
+"""Permissions in the store, which a newer replica may have written.
 
-During a rolling upgrade replicas of two versions read the same rows. What this one does not know
-by name it can ask of nobody, so leaving it out denies; an empty list means everything, though, and
-must not come of leaving out.
+During a rolling upgrade, replicas of two versions read the same rows. An unknown name is dropped,
+which denies. An empty list would mean everything, so a list must not become empty by dropping
+names.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 
 
 class Rules(Shape):
-    """The rules of a role, without what this version does not know."""
+    """The rules of a role, without names that this version does not know."""
 
     cache_ok = True
 
@@ -31,7 +31,7 @@ class Rules(Shape):
 
 
 class Limits(Shape):
-    """The limits of a token, of which none gets wider by what this version does not know."""
+    """The limits of a token; dropping unknown names never widens a limit."""
 
     cache_ok = True
 
@@ -44,7 +44,7 @@ class Limits(Shape):
 
 
 def _known(one: Json) -> Json | None:
-    """The same without unknown names. None: one of its lists held nothing else."""
+    """Returns the value without unknown names. None: one of its lists contained nothing else."""
     kept = {name: [n for n in one.get(name, ()) if n in known] for name, known in _KNOWN.items()}
     if any(one.get(name) and not names for name, names in kept.items()):
         return None

@@ -1,7 +1,7 @@
-"""The policy of an actor: what all its bindings come to, decided without looking anything up.
+"""The policy of an actor: the sum of its bindings, evaluated without lookups.
 
-A decision takes the union of the roles that are bound in any scope on the target's path, then
-what the token lets through. Property tests hold it to a model of a few lines.
+A decision takes the union of the roles bound in any scope on the target's path, and then applies
+the token's limits. Property tests compare it with a reference model of a few lines.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,12 +18,12 @@ from controlplane.domain.access.roles import (
 from controlplane.domain.access.targets import INSTALLATION, Kind, Scope, Target, Verb
 
 Visible = tuple[frozenset[Scope], ...]
-"""What a list may show: of each set, a row stands in one of the scopes. Empty: everything."""
+"""Filter for lists: a visible row is in one scope of each set. Empty: everything is visible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role in a scope; `why` says for people where it comes from."""
+    """A role in a scope; `why` explains its source to users."""
 
     role: Role
     scope: Scope = INSTALLATION
@@ -34,9 +34,9 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a token lets through of its owner's rights; an empty field lets everything through.
+    """The part of its owner's permissions that a token may use; an empty field does not restrict.
 
-    `scopes` are things like `project:<id>`, with all below them.
+    `scopes` are like `project:<id>` and include everything below them.
     """
 
     verbs: tuple[Verb, ...] = ()
@@ -44,11 +44,11 @@ class Limit:
     scopes: tuple[Scope, ...] = ()
 
     def concerns(self, verb: Verb, kind: Kind) -> bool:
-        """Whether it lets the verb on the kind through somewhere."""
+        """Whether it permits the verb on the kind in some scope."""
         return (not self.verbs or verb in self.verbs) and (not self.kinds or kind in self.kinds)
 
     def allows(self, verb: Verb, target: Target) -> bool:
-        """Whether it lets the verb on the target through."""
+        """Whether it permits the verb on the target."""
         return self.concerns(verb, target.kind) and (
             not self.scopes or not set(self.scopes).isdisjoint(target.path)
         )
@@ -56,7 +56,9 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """How an actor enters a cluster; `why` and `binding_ids` name what lets it in."""
+    """Identity and session rules of an actor in a cluster; `why` and
+    `binding_ids` name the grants.
+    """
 
     groups: tuple[str, ...]
     impersonate: tuple[str, ...]
@@ -66,14 +68,16 @@ class Door:
     binding_ids: tuple[str, ...]
 
     def may_act_as(self, user: str, groups: Iterable[str] = ()) -> bool:
-        """Whether acting as this user in these groups is allowed."""
+        """Whether the actor may impersonate this user with these groups."""
         wanted = (f"user:{user}", *(f"group:{one}" for one in groups))
         return all(matches_any(one, self.impersonate) for one in wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All grants of an actor. `limits` of its token: one has to let a decision through."""
+    """All grants of an actor, and the `limits` of its token: at
+    least one must permit a decision.
+    """
 
     grants: tuple[Grant, ...] = ()
     limits: tuple[Limit, ...] = ()
@@ -86,7 +90,7 @@ class Policy:
         object.__setattr__(self, "_rights", rights)
 
     def may(self, verb: Verb, target: Target) -> bool:
-        """The decision."""
+        """Returns the decision."""
         right = (verb, target.kind)
         rights = self._rights
         for scope in target.path:
@@ -95,13 +99,13 @@ class Policy:
         return False
 
     def reasons(self, verb: Verb, target: Target) -> list[Grant]:
-        """The grants that allow it; none if it is not allowed."""
+        """Returns the grants that permit it; empty if it is denied."""
         if not self.may(verb, target):
             return []
         return [one for one in self._on(target) if (verb, target.kind) in one.role.rights]
 
     def visible(self, kind: Kind, verb: Verb = Verb.READ) -> Visible:
-        """Of which scopes a list of this kind may show rows."""
+        """Returns the scopes whose rows a list of this kind may show."""
         right = (verb, kind)
         sets = [frozenset(scope for scope, rights in self._rights.items() if right in rights)]
         if self.limits:
@@ -110,11 +114,11 @@ class Policy:
         return tuple(one for one in sets if INSTALLATION not in one)
 
     def anywhere(self, verb: Verb, kind: Kind) -> bool:
-        """Whether there may be a thing of this kind to which the verb can be done."""
+        """Whether the verb is permitted on this kind in at least one scope."""
         return all(self.visible(kind, verb))
 
     def door(self, cluster: Target, request: KubernetesRequest | None = None) -> Door | None:
-        """How the actor enters a cluster with a request; None: not at all."""
+        """Returns the actor's identity in a cluster for a request; None: no access."""
         if not self.may(Verb.CONNECT, cluster):
             return None
         grants = [
@@ -135,7 +139,7 @@ class Policy:
         )
 
     def covers(self, role: Role, target: Target) -> bool:
-        """Whether nobody gains by being given the role there what this actor lacks."""
+        """Whether binding the role there would give nobody permissions that this actor lacks."""
         has_rights = all(
             self.may(verb, Target(kind, target.id, target.path)) for verb, kind in role.rights
         )
@@ -143,7 +147,7 @@ class Policy:
 
     @property
     def until(self) -> datetime | None:
-        """When the first of the grants ends; None: none does by itself."""
+        """Returns the earliest expiry of the grants; None: no grant expires."""
         return min((one.expires_at for one in self.grants if one.expires_at), default=None)
 
     def _covers_clusters(self, wanted: KubernetesRights, target: Target) -> bool:
@@ -151,7 +155,7 @@ class Policy:
             return True
         right = (Verb.CONNECT, Kind.CLUSTER)
         held = [one.role.kubernetes for one in self._on(target) if right in one.role.rights]
-        # Whoever may act as anybody can already appear in any group.
+        # An actor who may impersonate any user can already appear in any group.
         return any(one.covers(wanted) or "*" in one.impersonate for one in held)
 
     def _on(self, target: Target) -> Iterable[Grant]:

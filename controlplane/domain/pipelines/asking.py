@@ -1,4 +1,4 @@
-"""Having workers find out what the steps of a gate ask, and when a gate has taken too long."""
+"""Requests to workers for the checks of a gate, and timeouts of gates."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ from controlplane.domain.pipelines.state import (
 
 
 def walked(draft: Draft, seat: Seat, source: StageState) -> tuple[Verdict, dict[str, CheckState]]:
-    """Go on with the steps of a gate; `source` is the stage that has the release."""
+    """Advances the steps of a gate; `source` is the stage that has the release."""
     people = approval_of(seat.gate.rule)
     situation = Situation(source, seat.digests, seat.state.approvals, draft.now)
     told = judge(people, situation) if people else None
@@ -33,12 +33,12 @@ def walked(draft: Draft, seat: Seat, source: StageState) -> tuple[Verdict, dict[
     if now.failed is not None:
         return Verdict(GateStatus.CLOSED, now.failed), checks
     if now.passed:
-        return Verdict(GateStatus.OPEN, "all of it has passed"), checks
+        return Verdict(GateStatus.OPEN, "all steps passed"), checks
     return Verdict(GateStatus.RUNNING, now.reason), checks
 
 
 def in_time(draft: Draft, gate: Gate, state: GateState, verdict: Verdict) -> Verdict:
-    """The verdict, unless the gate as a whole has taken too long; checks have their own time."""
+    """Returns the verdict, or a timeout of the gate as a whole. Checks have their own timeouts."""
     seconds = gate.patience.timeout_seconds
     is_check = isinstance(gate.rule, CheckRule)
     if not seconds or is_check or verdict.status is not GateStatus.RUNNING:

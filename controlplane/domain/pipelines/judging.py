@@ -1,4 +1,4 @@
-"""What the gates of an edge say to the release in waiting."""
+"""Evaluation of the gates of an edge for the waiting release."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from controlplane.domain.pipelines.state import (
 
 
 def judge_edge(draft: Draft, edge: Edge) -> None:
-    """Give every gate of the edge its say about the release in waiting."""
+    """Evaluates every gate of the edge for the waiting release."""
     candidate = draft.candidates.get(edge.id)
     if candidate is None:
         return
@@ -43,7 +43,7 @@ def judge_edge(draft: Draft, edge: Edge) -> None:
 
 
 def refuse(draft: Draft, edge: Edge, gate: Gate, why: str) -> None:
-    """A gate has said no: the release stops until somebody retries it or a newer one comes."""
+    """Stops the release after a gate refused it, until it is retried or a newer one arrives."""
     candidate = draft.candidates[edge.id]
     reason = clip(f"{gate.name} failed: {why}")
     refusal = Refusal("towline", draft.now, reason, gate.id)
@@ -53,19 +53,19 @@ def refuse(draft: Draft, edge: Edge, gate: Gate, why: str) -> None:
 
 
 def changes_nothing(held: StageState, render: Revisions) -> bool:
-    """The stage runs exactly this content already."""
+    """Whether the stage already runs exactly this content."""
     return digests_of(held.revisions) == digests_of(render)
 
 
 def _blocker(
     draft: Draft, edge: Edge, candidate: Candidate, render: Revisions | None
 ) -> str | None:
-    """Why no gate may open for a release yet, if so."""
+    """Returns the reason why no gate may open for a release yet, if any."""
     source, target = draft.stage(edge.source), draft.pipeline.stage[edge.target]
     if candidate.refusal is not None:
         return candidate.refusal.reason
     if not target.services:
-        return f"the selector of {target.name} matches no service"
+        return f"the selector of stage {target.name} matches no service"
     if candidate.render_error:
         return f"cannot be rendered: {candidate.render_error}"
     if render is None:
@@ -106,7 +106,7 @@ def _decided(
     if before.skipped:
         return replace(before, status=GateStatus.OPEN, reason=before.skipped)
     if changes_nothing(draft.stage(edge.target), render):
-        told = "changes nothing in the stage behind"
+        told = "no changes in the next stage"
         return replace(before, status=GateStatus.OPEN, reason=told)
     begun = replace(before, since=before.since or draft.now)
     situation = Situation(draft.stage(edge.source), digests_of(render), before.approvals, draft.now)

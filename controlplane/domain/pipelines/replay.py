@@ -1,4 +1,4 @@
-"""Replaying what happened to a pipeline, as it was or as it would have been with other gates."""
+"""Replay of a pipeline's events, with its original or with other gates."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ MOST_TICKS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Events that came at one moment, in their order."""
+    """Events of one moment, in order."""
 
     at: datetime
     events: tuple[Event, ...]
@@ -23,7 +23,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """A stage began to take in a release, or was put back to one."""
+    """A stage began to take in a release, or was rolled back to one."""
 
     at: datetime
     stage: StageId
@@ -33,7 +33,7 @@ class Promotion:
 
 @dataclass(slots=True)
 class Replay:
-    """Where a replay ends, and what it promoted on the way."""
+    """End state of a replay, and its promotions."""
 
     state: State
     promotions: list[Promotion] = field(default_factory=list)
@@ -44,9 +44,9 @@ class Replay:
 def replay(
     pipeline: Pipeline, state: State, recorded: Sequence[Recorded], until: datetime
 ) -> Replay:
-    """Feed the engine with what was recorded, and with the time that passed between.
+    """Feeds recorded events to the engine, with the ticks between them.
 
-    What is reported of a release that has not entered a stage is ignored there, as always.
+    The engine ignores reports about releases that have not entered a stage, as always.
     """
     run = Replay(state)
     for one in recorded:
@@ -74,7 +74,7 @@ def _take(pipeline: Pipeline, run: Replay, events: Iterable[Event], at: datetime
 
 
 def _note(run: Replay, promotion: Promotion) -> None:
-    """The first batch of a roll-out stands for it."""
+    """The first batch of a rollout represents it."""
     key = (promotion.stage, promotion.release, promotion.back)
     if all((one.stage, one.release, one.back) != key for one in run.promotions):
         run.promotions.append(promotion)
