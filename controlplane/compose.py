@@ -420,8 +420,8 @@ async def _secret_parts(
 
 async def _keys(deps: Deps, ring: EnvelopeSealer, own_key: bytes, settings: SecretSettings) -> Keys:
     """Puts all data keys into the ring, wrapped by the key of the settings."""
-    before = [LocalKek(own_key), *(_kek(one, own_key) for one in settings.previous)]
-    keys = Keys(deps, ring, _kek(settings.kek, own_key), {one.name: one for one in before})
+    before = [LocalKek(own_key), *(_kek(kek, own_key) for kek in settings.previous)]
+    keys = Keys(deps, ring, _kek(settings.kek, own_key), {kek.name: kek for kek in before})
     await keys.rewrap()
     if settings.kek.kind is not KekKind.FILE:
         await keys.begin()
@@ -447,18 +447,18 @@ def _kek(settings: KekSettings, own_key: bytes) -> KeyEncryption:
 
 def _sources(settings: SecretSettings, identity: Identity) -> Sources:
     vaults = {
-        one.name: KvStore(
+        vault.name: KvStore(
             Vault(
-                one.url,
-                one.token.get_secret_value(),
-                title=f"vault {one.name}",
-                namespace=one.namespace,
-                ca_file=one.ca_file,
+                vault.url,
+                vault.token.get_secret_value(),
+                title=f"vault {vault.name}",
+                namespace=vault.namespace,
+                ca_file=vault.ca_file,
             ),
-            one.mount,
-            one.prefix,
+            vault.mount,
+            vault.prefix,
         )
-        for one in settings.vaults
+        for vault in settings.vaults
     }
     return Sources(vaults, os.environ, settings.environment, identity.actor_of)
 
@@ -476,18 +476,20 @@ def _kept(settings: AuditSettings) -> dict[AuditKind, timedelta]:
 
 def _pushers(settings: AuthSettings) -> dict[str, str]:
     """Returns the issuer for which each service account pushes users and groups."""
-    return {one.scim_account: one.issuer for one in settings.oidc if one.scim_account}
+    return {issuer.scim_account: issuer.issuer for issuer in settings.oidc if issuer.scim_account}
 
 
 def _clients(settings: AuthSettings) -> list[Client]:
     return [
         Client(
-            issuer=Issuer(one.name, one.issuer, one.title or one.name, one.required_groups),
-            client_id=one.client_id,
-            client_secret=one.client_secret.get_secret_value(),
-            scopes=one.scopes,
-            groups_claim=one.groups_claim,
-            audience=one.audience,
+            issuer=Issuer(
+                issuer.name, issuer.issuer, issuer.title or issuer.name, issuer.required_groups
+            ),
+            client_id=issuer.client_id,
+            client_secret=issuer.client_secret.get_secret_value(),
+            scopes=issuer.scopes,
+            groups_claim=issuer.groups_claim,
+            audience=issuer.audience,
         )
-        for one in settings.oidc
+        for issuer in settings.oidc
     ]

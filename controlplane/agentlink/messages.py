@@ -195,16 +195,16 @@ def _options(service: Service) -> wire.SyncOptions:
         replace_immutable=options.replace_immutable,
         ignored=[
             wire.IgnoredDifference(
-                group=one.group,
-                kind=one.kind,
-                namespace=one.namespace,
-                name=one.name,
-                pointers=one.pointers,
-                managers=one.managers,
+                group=difference.group,
+                kind=difference.kind,
+                namespace=difference.namespace,
+                name=difference.name,
+                pointers=difference.pointers,
+                managers=difference.managers,
             )
-            for one in options.ignored
+            for difference in options.ignored
         ],
-        health_rules=[_rule(one) for one in options.health_rules],
+        health_rules=[_rule(rule) for rule in options.health_rules],
         wave_timeout_s=options.wave_timeout_s,
         deletion_budget=options.deletion_budget,
         confirmed=_confirmed(service),
@@ -216,7 +216,7 @@ def _confirmed(service: Service) -> list[wire.ObjectRef]:
     confirmed = service.confirmed
     if confirmed is None or confirmed.sequence != service.sequence:
         return []
-    return [_ref(one) for one in confirmed.objects]
+    return [_ref(object_) for object_ in confirmed.objects]
 
 
 def _rule(rule: HealthRule) -> wire.HealthRule:
@@ -225,14 +225,18 @@ def _rule(rule: HealthRule) -> wire.HealthRule:
         kind=rule.kind,
         health=_HEALTH[rule.state],
         conditions=[
-            wire.FieldCondition(pointer=one.pointer, any_of=one.any_of) for one in rule.conditions
+            wire.FieldCondition(pointer=condition.pointer, any_of=condition.any_of)
+            for condition in rule.conditions
         ],
         message=rule.message,
     )
 
 
 def _secrets(secrets: Iterable[SealedSecret]) -> list[wire.SealedSecret]:
-    return [wire.SealedSecret(name=one.name, version=one.version, box=one.box) for one in secrets]
+    return [
+        wire.SealedSecret(name=secret.name, version=secret.version, box=secret.box)
+        for secret in secrets
+    ]
 
 
 def orphan(service_id: str, sequence: int) -> wire.Desired:
@@ -307,15 +311,16 @@ def _planned(message: wire.ServiceStatus) -> tuple[PlannedChange, ...] | None:
     if not message.rehearsed and not message.planned:
         return None
     return tuple(
-        PlannedChange(_name(one.object), _CHANGES[one.change], _field_changes(one.fields))
-        for one in message.planned
-        if one.change in _CHANGES
+        PlannedChange(_name(change.object), _CHANGES[change.change], _field_changes(change.fields))
+        for change in message.planned
+        if change.change in _CHANGES
     )
 
 
 def _field_changes(changes: Iterable[wire.FieldChange]) -> tuple[FieldChange, ...]:
     return tuple(
-        FieldChange(_plain(one.pointer), _plain(one.old), _plain(one.new)) for one in changes
+        FieldChange(_plain(change.pointer), _plain(change.old), _plain(change.new))
+        for change in changes
     )
 
 
@@ -334,7 +339,7 @@ def _inventory(message: wire.Inventory) -> InventoryReport:
     return InventoryReport(
         service_id=message.service_id,
         complete=message.complete,
-        present=tuple(_component(one) for one in message.present),
+        present=tuple(_component(component) for component in message.present),
         gone=tuple(_key(ref) for ref in message.gone),
     )
 
@@ -418,8 +423,8 @@ def _facts(message: wire.ClusterFacts) -> FactsReport:
             pod_capacity=message.pod_capacity,
             api_versions=tuple(map(_plain, message.api_versions)),
             deprecated=tuple(
-                DeprecatedApi(*map(_plain, (one.group, one.version, one.resource, one.removed_in)))
-                for one in message.deprecated
+                DeprecatedApi(*map(_plain, (api.group, api.version, api.resource, api.removed_in)))
+                for api in message.deprecated
             ),
         ),
     )

@@ -265,7 +265,7 @@ class Session:
                 some = self._reports[: _taken_at_once(self._reports)]
                 most = await self._observer.admit(self.cluster_id, [*map(weight, some)])
                 batch, self._reports = self._reports[:most], self._reports[most:]
-                self._waiting_bytes -= sum(one.ByteSize() for one in batch)
+                self._waiting_bytes -= sum(report.ByteSize() for report in batch)
                 self._room.set()
                 await self._commit(batch)
                 await self._observer.rest()
@@ -274,7 +274,7 @@ class Session:
         """Commits and acknowledges some reports; after goodbye, none."""
         if self._goodbye is not None:
             return
-        reports = [messages.report(one) for one in batch]
+        reports = [messages.report(report) for report in batch]
         offers = self._observer.take_offers(self.cluster_id)
         number = await self._agents.record(self.cluster_id, reports, offers)
         await self._write(wire.HubMessage(ack=wire.Ack(number=number)))
@@ -297,7 +297,9 @@ class Session:
 
     async def _counted_on(self, wanted: Sequence[Service]) -> Sequence[Service]:
         """Returns the agent's expected state, based on its actual state."""
-        if self._rewound or any(one.sequence < self._sent.get(one.id, 0) for one in wanted):
+        if self._rewound or any(
+            service.sequence < self._sent.get(service.id, 0) for service in wanted
+        ):
             await self._agents.overtake(self.cluster_id, self._sent, rewound=self._rewound)
             self._rewound = False
             return (await self._agents.wanted(self.cluster_id)).services
@@ -367,8 +369,8 @@ def _taken_at_once(reports: Sequence[wire.Report]) -> int:
     """Returns the number of oldest reports for one transaction: at
     least one, whatever its weight.
     """
-    told = (one.inventory for one in reports[:_MOST_AT_ONCE])
-    objects = accumulate(len(one.present) + len(one.gone) for one in told)
+    told = (report.inventory for report in reports[:_MOST_AT_ONCE])
+    objects = accumulate(len(inventory.present) + len(inventory.gone) for inventory in told)
     return max(1, sum(1 for _ in takewhile(lambda count: count <= _MOST_OBJECTS_AT_ONCE, objects)))
 
 

@@ -29,11 +29,11 @@ class Item:
 
     def index(self, items: Sequence[Any]) -> int | None:
         """Returns the position of the item."""
-        for place, one in enumerate(items):
-            if one == self.of or (
-                isinstance(one, Mapping)
+        for place, item in enumerate(items):
+            if item == self.of or (
+                isinstance(item, Mapping)
                 and isinstance(self.of, Mapping)
-                and all(one.get(name) == value for name, value in self.of.items())
+                and all(item.get(name) == value for name, value in self.of.items())
             ):
                 return place
         return None
@@ -71,9 +71,9 @@ def managed(noted: Sequence[Any], live: Mapping[str, Any], under: str = "") -> l
     found: dict[tuple[str, str], Managed] = {}
     for entry in noted:
         if isinstance(entry, Mapping):
-            for one in _of_manager(entry, live):
-                if f"{one.pointer}/".startswith(f"{under.rstrip('/')}/"):
-                    found[one.pointer, one.manager] = one
+            for field in _of_manager(entry, live):
+                if f"{field.pointer}/".startswith(f"{under.rstrip('/')}/"):
+                    found[field.pointer, field.manager] = field
                 if len(found) >= MOST_FIELDS:
                     break
     return sorted(found.values(), key=lambda one: (one.pointer, one.manager))

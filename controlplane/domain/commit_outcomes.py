@@ -134,15 +134,15 @@ def open_numbers(told: Any) -> list[int]:
     """Returns the numbers of the open pull requests in a listing. Raises ValueError or similar for
     any other content.
     """
-    found = (one for one in told if one["state"] in ("open", "opened"))
-    return [int(one.get("iid") or one["number"]) for one in found]
+    found = (request for request in told if request["state"] in ("open", "opened"))
+    return [int(request.get("iid") or request["number"]) for request in found]
 
 
 def comments(told: Any) -> list[tuple[int, str]]:
     """Returns id and text of the comments in a listing. Raises ValueError or similar for any other
     content.
     """
-    return [(int(one["id"]), str(one["body"] or "")) for one in told]
+    return [(int(comment["id"]), str(comment["body"] or "")) for comment in told]
 
 
 def marker(set_id: str) -> str:
@@ -160,9 +160,9 @@ def preview_comment(set_id: str, name: str, rows: Iterable[PreviewRow]) -> str:
         "| service | cluster | state | commit |",
         "|---|---|---|---|",
     ]
-    for one in shown[:_MOST_ROWS]:
-        state = f"{one.status.lower()}: {_code(one.reason)}" if one.reason else one.status.lower()
-        cells = (_code(one.name), _code(one.cluster), state, _code(one.sha[:12]))
+    for row in shown[:_MOST_ROWS]:
+        state = f"{row.status.lower()}: {_code(row.reason)}" if row.reason else row.status.lower()
+        cells = (_code(row.name), _code(row.cluster), state, _code(row.sha[:12]))
         lines.append(f"| {' | '.join(cells)} |")
     if len(shown) > _MOST_ROWS:
         lines += ["", f"and {len(shown) - _MOST_ROWS:,} more"]
@@ -192,5 +192,5 @@ def _parts(repository: str) -> tuple[str, str]:
 
 def _code(text: str) -> str:
     """Formats text as code in a table cell; no character of it can end the code or the cell."""
-    plain = "".join(" " if one in "`|" or not one.isprintable() else one for one in text)
+    plain = "".join(" " if char in "`|" or not char.isprintable() else char for char in text)
     return f"`{plain[:_LONGEST_REASON].strip() or '-'}`"

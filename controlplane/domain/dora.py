@@ -124,8 +124,8 @@ def difference(
     before: Sequence[Deployment], then: datetime, after: Sequence[Deployment], now: datetime
 ) -> list[Change]:
     """Compares all services at two moments: their commits and their status codes."""
-    old = {one.service_id: one for one in before}
-    new = {one.service_id: one for one in after}
+    old = {deployment.service_id: deployment for deployment in before}
+    new = {deployment.service_id: deployment for deployment in after}
     changes = []
     for id in sorted(old.keys() | new.keys()):
         was, is_now = old.get(id), new.get(id)

@@ -149,7 +149,7 @@ def check_type(name: str, type: ValueType, value: Any, where: str) -> None:
 
 def cycle(graph: Graph, start: str) -> list[str]:
     """Returns the labels along a cycle of imports through a service; empty if there is none."""
-    return [graph[one].label for one in circle(start, lambda id: _sources(graph, id))]
+    return [graph[node_id].label for node_id in circle(start, lambda id: _sources(graph, id))]
 
 
 def order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]:
@@ -158,7 +158,7 @@ def order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]
     Rollouts follow this order. `among` keeps only these services, in the same order. Raises Invalid
     on a cycle.
     """
-    waiting = {id: {one for one in _sources(graph, id) if one in graph} for id in graph}
+    waiting = {id: {source for source in _sources(graph, id) if source in graph} for id in graph}
     users = _users(graph)
     free = sorted(id for id, sources in waiting.items() if not sources)
     groups: list[list[str]] = []
@@ -200,15 +200,15 @@ def resolve(graph: Graph) -> Resolved:
     imports: dict[str, dict[str, Flowing]] = {}
     problems: dict[str, str] = {}
     offered: dict[tuple[str, str], Flowing] = {}
-    for id in (one for group in order(graph) for one in group):
+    for id in (service_id for group in order(graph) for service_id in group):
         node = graph[id]
         found: dict[str, Flowing] = {}
-        for one in node.imports.values():
-            value = _imported(graph, node, one, offered)
+        for imported in node.imports.values():
+            value = _imported(graph, node, imported, offered)
             if value is None:
-                problems.setdefault(id, _missing(graph, node, one))
+                problems.setdefault(id, _missing(graph, node, imported))
             else:
-                found[one.alias] = value
+                found[imported.alias] = value
         imports[id] = found
         _offer(node, found, offered, problems)
     return Resolved(imports, problems)
@@ -240,7 +240,7 @@ def _offer(
         if not _is_of(export.type, value):
             problems.setdefault(node.id, f"{name} did not resolve to {export.type.value}")
             continue
-        origin = tuple(dict.fromkeys(one for ref in used for one in imports[ref].origin))
+        origin = tuple(dict.fromkeys(label for ref in used for label in imports[ref].origin))
         offered[node.id, export.name] = Flowing(value, (name, *origin)[:MOST_ORIGINS])
 
 
@@ -275,7 +275,7 @@ def _granted(source: Node, export: Export, user: Node) -> bool:
 
 def _sources(graph: Graph, id: str) -> list[str]:
     node = graph.get(id)
-    return sorted({one.source for one in node.imports.values()}) if node else []
+    return sorted({imported.source for imported in node.imports.values()}) if node else []
 
 
 def _users(graph: Graph) -> dict[str, set[str]]:
@@ -287,7 +287,7 @@ def _users(graph: Graph) -> dict[str, set[str]]:
 
 
 def _values(resolved: Resolved, id: str) -> dict[str, Any]:
-    return {alias: one.value for alias, one in resolved.imports.get(id, {}).items()}
+    return {alias: flowing.value for alias, flowing in resolved.imports.get(id, {}).items()}
 
 
 def _is_of(type: ValueType, value: Any) -> bool:
@@ -298,9 +298,9 @@ def _is_of(type: ValueType, value: Any) -> bool:
 
 def _filled(value: Any, node: Node, imports: Mapping[str, Flowing]) -> Any:
     if isinstance(value, list):
-        return [_filled(one, node, imports) for one in value]
+        return [_filled(item, node, imports) for item in value]
     if isinstance(value, dict):
-        return {key: _filled(one, node, imports) for key, one in value.items()}
+        return {key: _filled(item, node, imports) for key, item in value.items()}
     if not isinstance(value, str):
         return value
     if whole := _REFERENCE.fullmatch(value):
@@ -316,17 +316,17 @@ def _named(found: re.Match[str], node: Node, imports: Mapping[str, Flowing]) -> 
 
 def _references(value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        yield from ((one[1], one[2]) for one in _REFERENCE.finditer(value))
+        yield from ((match[1], match[2]) for match in _REFERENCE.finditer(value))
     parts: Iterable[Any] = value.values() if isinstance(value, dict) else ()
-    for one in value if isinstance(value, list) else parts:
-        yield from _references(one)
+    for item in value if isinstance(value, list) else parts:
+        yield from _references(item)
 
 
 def _size(value: Any, depth: int) -> int:
     if depth > _DEEPEST:
         raise Invalid(f"{_DEEPEST} levels at most", field="value")
     if isinstance(value, dict):
-        return sum(len(key) + _size(one, depth + 1) for key, one in value.items())
+        return sum(len(key) + _size(item, depth + 1) for key, item in value.items())
     if isinstance(value, list):
-        return 1 + sum(_size(one, depth + 1) for one in value)
+        return 1 + sum(_size(item, depth + 1) for item in value)
     return len(str(value))

@@ -25,8 +25,8 @@ def check_helm(given: Mapping[str, Any]) -> dict[str, Any]:
         if value:
             checked[name] = value
     checked |= {name: True for name in _FLAGS if given.get(name)}
-    files = [one for one in given.get("values_files") or () if one]
-    if len(files) > _MOST_FILES or any(len(one) > _LONGEST_PATH for one in files):
+    files = [path for path in given.get("values_files") or () if path]
+    if len(files) > _MOST_FILES or any(len(path) > _LONGEST_PATH for path in files):
         raise Invalid(f"at most {_MOST_FILES} paths, not too long", field="helm.valuesFiles")
     if files:
         checked["values_files"] = files

@@ -73,15 +73,15 @@ def shown(live: Mapping[str, Any]) -> dict[str, Any]:
 def parsed_events(items: Iterable[Any], uids: frozenset[str]) -> list[ObjectEvent]:
     """Returns the events of the objects with these uids, newest first, up to the display limit."""
     found = [
-        _event(one)
-        for one in items
-        if isinstance(one, Mapping) and _mapping(one.get("involvedObject")).get("uid") in uids
+        _event(item)
+        for item in items
+        if isinstance(item, Mapping) and _mapping(item.get("involvedObject")).get("uid") in uids
     ]
     # Events without any time sort last.
     dated = sorted(
-        (one for one in found if one.last_at), key=lambda one: str(one.last_at), reverse=True
+        (event for event in found if event.last_at), key=lambda one: str(one.last_at), reverse=True
     )
-    return [*dated, *(one for one in found if one.last_at is None)][:MOST_EVENTS]
+    return [*dated, *(event for event in found if event.last_at is None)][:MOST_EVENTS]
 
 
 def _event(told: Mapping[str, Any]) -> ObjectEvent:

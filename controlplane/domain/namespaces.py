@@ -44,7 +44,7 @@ class ManagedNamespace(Definition):
         for where, words in parts:
             if len(words) > _MOST_WORDS:
                 raise Invalid(f"{len(words)} entries, maximum {_MOST_WORDS}", field=where)
-            longest = max((len(one) for pair in words.items() for one in pair), default=0)
+            longest = max((len(text) for pair in words.items() for text in pair), default=0)
             if longest > (4096 if where == "annotations" else 253):
                 raise Invalid("an entry is too long", field=where)
         return self

@@ -243,8 +243,8 @@ class Router:
                 raise Invalid(f"{event[:80]!r} is not one of {names}", field="events")
         if len(self.filters) > MOST_FILTERS or len(self.sinks) > MOST_SINKS:
             raise Invalid(f"at most {MOST_FILTERS} filters and {MOST_SINKS} sinks", field="filters")
-        for one in self.filters:
-            _check_regex(one.regex)
+        for filter_ in self.filters:
+            _check_regex(filter_.regex)
 
 
 def standing(project_id: str, id: str = "", name: str = "") -> Target:

@@ -55,7 +55,7 @@ def layered(
     context: ServiceContext, overrides: Sequence[ContextOverride], places: Sequence[Place]
 ) -> dict[str, Layered]:
     """Resolves each value of a context over some places, which are given widest first."""
-    found = {key: Layered(one, "context") for key, one in context.configuration.items()}
+    found = {key: Layered(value, "context") for key, value in context.configuration.items()}
     held = {(o.layer, o.place_id): o for o in overrides if o.context_id == context.id}
     for place in places:
         one = held.get((place.layer, place.id))

@@ -149,14 +149,14 @@ def decide(
 
 
 def _roll(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> Step:
-    new = [one for one in consumers if one.version == rotation.new]
-    if failed := [one for one in new if one.failed]:
+    new = [consumer for consumer in consumers if consumer.version == rotation.new]
+    if failed := [consumer for consumer in new if consumer.failed]:
         return _held(rotation, f"not healthy with version {rotation.new}: {_names(failed)}")
-    under_way = [one for one in new if not one.settled]
+    under_way = [consumer for consumer in new if not consumer.settled]
     if under_way and _waited(rotation.moved_at or rotation.began_at, rotation.plan.timeout_s, now):
         return _held(rotation, f"not healthy in {rotation.plan.timeout_s} s: {_names(under_way)}")
     behind = _behind(rotation, consumers)
-    free = sorted(one.id for one in behind if one.movable)
+    free = sorted(consumer.id for consumer in behind if consumer.movable)
     if room := free[: max(rotation.plan.batch - len(under_way), 0)]:
         return Step(replace(rotation, moved_at=now), move=tuple(room))
     if behind and not free and not under_way:
@@ -169,9 +169,9 @@ def _roll(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> S
 def _verify(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> Step:
     if _behind(rotation, consumers):
         return Step(_rolling(rotation, now))
-    if failed := [one for one in consumers if one.failed]:
+    if failed := [consumer for consumer in consumers if consumer.failed]:
         return _held(rotation, f"not healthy with version {rotation.new}: {_names(failed)}")
-    if not all(one.settled for one in consumers):
+    if not all(consumer.settled for consumer in consumers):
         return Step(replace(rotation, quiet_since=None))
     if rotation.quiet_since is None:
         return Step(replace(rotation, quiet_since=now))
@@ -183,7 +183,7 @@ def _verify(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) ->
 
 
 def _behind(rotation: Rotation, consumers: Sequence[Consumer]) -> list[Consumer]:
-    return [one for one in consumers if one.version != rotation.new]
+    return [consumer for consumer in consumers if consumer.version != rotation.new]
 
 
 def _rolling(rotation: Rotation, now: datetime) -> Rotation:
@@ -203,6 +203,6 @@ def _waited(since: datetime, seconds: int, now: datetime) -> bool:
 
 
 def _names(consumers: Sequence[Consumer]) -> str:
-    names = sorted(one.name for one in consumers)
+    names = sorted(consumer.name for consumer in consumers)
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(names[:5]) + more

@@ -130,15 +130,15 @@ def wanted(text: str, known: Collection[str]) -> Wanted | None:
     if not text.strip():
         return None
     found = _FILTER.fullmatch(text)
-    names = {one.lower() for one in known}
+    names = {name.lower() for name in known}
     if found is None or found[1].lower() not in names or not found[2].isprintable():
-        like = " or ".join(f'{one} eq "…"' for one in known)
+        like = " or ".join(f'{name} eq "…"' for name in known)
         raise Invalid(f"unsupported filter; expected {like}", field="filter")
     return Wanted(found[1].lower(), found[2])
 
 
 def _person(given: Json) -> PersonPush:
-    name = next((given[one] for one in _NAMES if given.get(one)), None)
+    name = next((given[key] for key in _NAMES if given.get(key)), None)
     return PersonPush(
         _text(given.get("username"), "userName", 320),
         _text(name, "displayName", 255),
@@ -179,8 +179,8 @@ def _operations(body: Any) -> Iterator[tuple[HowMembers, str, Any]]:
     operations = _lowered(body).get("operations")
     if not isinstance(operations, Sequence) or not 0 < len(operations) <= MOST_EDITS:
         raise Invalid(f"1 to {MOST_EDITS} of them", field="Operations")
-    for one in map(_lowered, operations):
-        how, path = str(one.get("op", "")).lower(), one.get("path") or ""
+    for operation in map(_lowered, operations):
+        how, path = str(operation.get("op", "")).lower(), operation.get("path") or ""
         if how not in list(HowMembers):
             raise Invalid("must be add, remove or replace", field="op")
         if not isinstance(path, str) or (path and not _PATH.fullmatch(path)):
@@ -188,7 +188,7 @@ def _operations(body: Any) -> Iterator[tuple[HowMembers, str, Any]]:
         if how == HowMembers.REMOVE and not path:
             raise Invalid("is required for remove", field="path")
         plain = _URN.sub("", path)
-        yield HowMembers(how), plain if "[" in plain else plain.lower(), one.get("value")
+        yield HowMembers(how), plain if "[" in plain else plain.lower(), operation.get("value")
 
 
 def _merged(first: PersonPush, then: PersonPush) -> PersonPush:
@@ -212,7 +212,7 @@ def _full_name(value: Any) -> str | None:
         return None
     parts = _lowered(value)
     whole = parts.get("formatted") or " ".join(
-        str(parts[one]) for one in ("givenname", "familyname") if parts.get(one)
+        str(parts[part]) for part in ("givenname", "familyname") if parts.get(part)
     )
     return _text(whole or None, "name", 255)
 
@@ -223,8 +223,8 @@ def _ids(value: Any) -> frozenset[str]:
     if len(several) > MOST_MEMBERS:
         raise Invalid(f"{MOST_MEMBERS:,} at most", field="members")
     ids: set[str] = set()
-    for one in several:
-        id = _lowered(one).get("value")
+    for member in several:
+        id = _lowered(member).get("value")
         if not isinstance(id, str) or not _ID.fullmatch(id):
             raise Invalid('must be objects like {"value": "<user id>"}', field="members")
         ids.add(id)

@@ -154,7 +154,7 @@ def parse(text: str) -> Question:
             words.append(value)
         else:
             terms[key] = (*terms.get(key, ()), _checked(key, value))
-    images = tuple(_image(one) for one in terms.pop(Key.IMAGE, ()))
+    images = tuple(_image(value) for value in terms.pop(Key.IMAGE, ()))
     return Question(tuple(words), terms, images)
 
 
@@ -172,7 +172,7 @@ def version_of(tag: str) -> tuple[tuple[int, int, str], ...]:
     if not text[:1].isdigit():
         return ()
     parts = _PART.findall(text.partition("+")[0])
-    ranked = [_ranked(one) for one in parts[:8]]
+    ranked = [_ranked(part) for part in parts[:8]]
     while ranked and ranked[-1] == (1, 0, ""):
         ranked.pop()
     return (*ranked, _END)
@@ -243,7 +243,7 @@ def _term(token: str) -> tuple[Key | None, str]:
 def _checked(key: Key, value: str) -> str:
     if key is Key.HEALTH:
         if value.upper() not in ComponentState.__members__:
-            known = ", ".join(one.lower() for one in ComponentState)
+            known = ", ".join(state.lower() for state in ComponentState)
             raise Invalid(f"health:{value[:40]} is not one of {known}", field="q")
         return value.upper()
     if key is Key.DEPRECATED:

@@ -55,29 +55,29 @@ class Fleet:
         """
         groups = self._named(selector.groups)
         found = [
-            one
-            for one in self.clusters
-            if one.ending_at is None
-            and one.mode is AgentMode.MANAGED
-            and in_project(one, project_id)
-            and _fits(one, selector)
-            and (not selector.groups or any(group.holds(one) for group in groups))
+            cluster
+            for cluster in self.clusters
+            if cluster.ending_at is None
+            and cluster.mode is AgentMode.MANAGED
+            and in_project(cluster, project_id)
+            and _fits(cluster, selector)
+            and (not selector.groups or any(group.holds(cluster) for group in groups))
         ]
         return sorted(found, key=lambda one: one.handle)
 
     def frozen(self) -> dict[str, ClusterGroup]:
         """Returns the frozen clusters by id, with the group that froze them."""
-        groups = [one for one in self.groups if one.frozen]
+        groups = [group for group in self.groups if group.frozen]
         found = [(c.id, g) for c in self.clusters for g in groups if g.holds(c)]
         return dict(found)
 
     def _named(self, ids: Collection[str]) -> list[ClusterGroup]:
-        known = {one.id: one for one in self.groups}
-        if gone := [one for one in ids if one not in known]:
+        known = {group.id: group for group in self.groups}
+        if gone := [id for id in ids if id not in known]:
             raise Invalid(
                 f"cluster group {gone[0]} does not exist: name another one", field="groups"
             )
-        return [known[one] for one in ids]
+        return [known[id] for id in ids]
 
 
 def in_project(cluster: Cluster, project_id: str | None) -> bool:

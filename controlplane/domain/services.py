@@ -122,15 +122,15 @@ class SyncOptions:
         """Raises Invalid, naming the field, for options beyond the agent's limits."""
         _check_count(self.ignored, "syncConfig.diffNormalizers", 256)
         _check_count(self.health_rules, "syncConfig.healthRules", 64)
-        for one in self.ignored:
-            _check_count(one.pointers, "syncConfig.diffNormalizers.jsonPointers", 64)
-            _check_count(one.managers, "syncConfig.diffNormalizers.managers", 64)
-            _check_pointers(one.pointers, "syncConfig.diffNormalizers.jsonPointers")
-            if not one.pointers and not one.managers:
+        for difference in self.ignored:
+            _check_count(difference.pointers, "syncConfig.diffNormalizers.jsonPointers", 64)
+            _check_count(difference.managers, "syncConfig.diffNormalizers.managers", 64)
+            _check_pointers(difference.pointers, "syncConfig.diffNormalizers.jsonPointers")
+            if not difference.pointers and not difference.managers:
                 raise Invalid("needs jsonPointers or managers", field="syncConfig.diffNormalizers")
         for rule in self.health_rules:
             _check_count(rule.conditions, "syncConfig.healthRules.conditions", 16)
-            pointers = [one.pointer for one in rule.conditions] + [rule.message]
+            pointers = [condition.pointer for condition in rule.conditions] + [rule.message]
             _check_pointers(filter(None, pointers), "syncConfig.healthRules")
         if not 0 <= self.wave_timeout_s <= 86_400:
             raise Invalid("must be 0 to 86400 s", field="syncConfig.waveTimeout")
@@ -144,9 +144,9 @@ def _check_count(items: Sequence[object], field: str, most: int) -> None:
 
 
 def _check_pointers(pointers: Iterable[str], field: str) -> None:
-    for one in pointers:
-        if not one.startswith("/") or len(one.encode()) > 1024:
-            raise Invalid(f"{one[:80]!r} is not a JSON pointer (RFC 6901)", field=field)
+    for pointer in pointers:
+        if not pointer.startswith("/") or len(pointer.encode()) > 1024:
+            raise Invalid(f"{pointer[:80]!r} is not a JSON pointer (RFC 6901)", field=field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ class Service:
     def _waiting_for_a_person(self) -> tuple[Problem, ...]:
         if self.phase is not Phase.AWAITING or not self.awaiting:
             return ()
-        names = ", ".join(str(one) for one in self.awaiting[:5])
+        names = ", ".join(str(name) for name in self.awaiting[:5])
         more = f" and {len(self.awaiting) - 5} more" if len(self.awaiting) > 5 else ""
         what = f"a user must confirm the deletion of {names}{more}"
         return (Problem("deletion", f"{what}: {self._ways_to_confirm()}"),)

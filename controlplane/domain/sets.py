@@ -58,7 +58,7 @@ class FolderSource:
 
     def fits(self, path: str) -> bool:
         """Whether a folder matches."""
-        if any(_same(path, one) for one in self.excluded):
+        if any(_same(path, pattern) for pattern in self.excluded):
             return False
         return _same(path, self.pattern)
 
@@ -146,12 +146,12 @@ def chosen(source: RequestSource, found: Iterable[OpenRequest], now: datetime) -
     """Returns the pull requests that count, sorted by number."""
     hours = timedelta(hours=source.hours)
     fit = [
-        one
-        for one in found
-        if not one.forked
-        and set(source.labels) <= set(one.labels)
-        and source.base in ("", one.base)
-        and (not source.hours or one.updated_at + hours > now)
+        request
+        for request in found
+        if not request.forked
+        and set(source.labels) <= set(request.labels)
+        and source.base in ("", request.base)
+        and (not source.hours or request.updated_at + hours > now)
     ]
     return sorted(fit, key=lambda one: one.number)[: source.most]
 

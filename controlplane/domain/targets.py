@@ -83,20 +83,22 @@ def desired(evaluation: Evaluation, present: Present, most_removals: int) -> Tar
     exceptions.
     """
     wanted, doubled = _by_place(evaluation.wanted)
-    owned: dict[Place, Service] = {(one.cluster_id, one.name): one for one in present.owned}
+    owned: dict[Place, Service] = {
+        (service.cluster_id, service.name): service for service in present.owned
+    }
     create, collisions = [], list(doubled)
-    for place, one in wanted.items():
+    for place, service in wanted.items():
         if place not in owned:
-            (collisions if place in present.taken else create).append(one)
+            (collisions if place in present.taken else create).append(service)
     update = [
-        (owned[p], one)
-        for p, one in wanted.items()
-        if p in owned and present.differs(owned[p], one)
+        (owned[p], service)
+        for p, service in wanted.items()
+        if p in owned and present.differs(owned[p], service)
     ]
-    surplus = [one for place, one in owned.items() if place not in wanted]
-    still = [one for one in create if one.cluster_id not in present.frozen]
+    surplus = [service for place, service in owned.items() if place not in wanted]
+    still = [service for service in create if service.cluster_id not in present.frozen]
     moving = [pair for pair in update if pair[0].cluster_id not in present.frozen]
-    going = [one for one in surplus if one.cluster_id not in present.frozen]
+    going = [service for service in surplus if service.cluster_id not in present.frozen]
     halted = {p for p in (*wanted, *owned) if p[0] in present.frozen}
     held = bool(evaluation.problems or collisions) or len(going) > most_removals
     return TargetPlan(
@@ -116,7 +118,9 @@ def stamped(
     overrides: Mapping[str, Override],
 ) -> tuple[Wanted, ...]:
     """Creates one service a cluster, each with that cluster's overrides."""
-    return tuple(Wanted(one.id, effective(template, overrides.get(one.id))) for one in clusters)
+    return tuple(
+        Wanted(cluster.id, effective(template, overrides.get(cluster.id))) for cluster in clusters
+    )
 
 
 def changed_columns(service: Service, wanted: Wanted) -> dict[str, object]:
@@ -130,7 +134,9 @@ def changed_columns(service: Service, wanted: Wanted) -> dict[str, object]:
 def _by_place(wanted: Collection[Wanted]) -> tuple[dict[Place, Wanted], list[Wanted]]:
     """Returns the first service of each place, and the duplicates."""
     found: dict[Place, Wanted] = {}
-    doubled = [one for one in wanted if found.setdefault(one.place, one) is not one]
+    doubled = [
+        service for service in wanted if found.setdefault(service.place, service) is not service
+    ]
     return found, doubled
 
 
@@ -139,5 +145,5 @@ def _touched(
     update: Collection[tuple[Service, Wanted]],
     surplus: Collection[Service],
 ) -> set[Place]:
-    places = {one.place for one in create} | {one.place for _, one in update}
-    return places | {(one.cluster_id, one.name) for one in surplus}
+    places = {service.place for service in create} | {service.place for _, service in update}
+    return places | {(service.cluster_id, service.name) for service in surplus}

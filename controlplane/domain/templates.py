@@ -50,7 +50,7 @@ class ServiceTemplate:
         return {name: getattr(self, name) for name in FIELDS}
 
 
-FIELDS = tuple(one.name for one in fields(ServiceTemplate) if one.name != "secrets")
+FIELDS = tuple(field.name for field in fields(ServiceTemplate) if field.name != "secrets")
 """Fields that services inherit; secrets are separate rows."""
 
 
@@ -93,13 +93,13 @@ def effective(template: ServiceTemplate, override: Override | None) -> ServiceTe
     if override is None:
         return template
     changed: dict[str, Any] = {}
-    for one in fields(Override):
-        value = getattr(override, one.name)
+    for setting in fields(Override):
+        value = getattr(override, setting.name)
         if value is None:
             continue
-        if one.name in _MERGED:
-            value = merged(getattr(template, one.name) or {}, value)
-        changed[one.name] = value
+        if setting.name in _MERGED:
+            value = merged(getattr(template, setting.name) or {}, value)
+        changed[setting.name] = value
     if override.kustomize_path is not None:
         changed["renderer"] = Renderer.KUSTOMIZE
     if override.helm is not None:

@@ -82,8 +82,8 @@ def stage_times(deployments: Sequence[Deployment]) -> list[StageTime]:
 
 
 def _taken(deployments: Iterable[Deployment], before: str, after: str) -> Iterable[float]:
-    for one in deployments:
-        start, end = getattr(one, before), getattr(one, after)
+    for deployment in deployments:
+        start, end = getattr(deployment, before), getattr(deployment, after)
         if start is not None and end is not None:
             yield max(0.0, (end - start).total_seconds())
 

@@ -173,7 +173,7 @@ def _read(data: bytes, me: str) -> list[Wake] | None:
         found = [(topic, key) for topic, key in wakes]
     except (ValueError, TypeError):
         return None
-    if not all(isinstance(one, str) for wake in found for one in wake):
+    if not all(isinstance(text, str) for wake in found for text in wake):
         return None
     return [] if sender == me else found
 

@@ -117,7 +117,7 @@ class Hooks:
         moment = now.fromtimestamp(int(stamp), now.tzinfo)
         wanted = signature(secret, id, moment, body)["webhook-signature"]
         given = headers.get("webhook-signature", "")[:4096].split(" ")
-        return any(_equal(one, wanted) for one in given)
+        return any(_equal(signature, wanted) for signature in given)
 
 
 def is_genuine(

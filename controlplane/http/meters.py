@@ -57,8 +57,8 @@ class ApiMeters(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Implements `prometheus_client.registry.Collector`."""
-        for one in (self._requests, self._seconds, self._sockets):
-            yield from one.collect()
+        for metric in (self._requests, self._seconds, self._sockets):
+            yield from metric.collect()
 
 
 def code_of(errors: Sequence[GraphQLError] | None) -> str:
@@ -83,7 +83,7 @@ class CensusMeters(Collector):
             mark.name.lower(): census.services.get(mark.value, 0) for mark in Mark
         }
         yield _by("towline_services", "Services by status", "status", services)
-        alive = {one.value: count for one, count in census.clusters.items()}
+        alive = {liveness.value: count for liveness, count in census.clusters.items()}
         yield _by(
             "towline_clusters", "Clusters by the connection state of their agent", "agent", alive
         )

@@ -90,7 +90,7 @@ class ScimRoutes:
         asked = scim.wanted(_filter(request), ("userName", "externalId"))
         found = await self._directory.people(actor, asked)
         page, start = _page(request, found)
-        return _listed([self._shown(request, one) for one in page], start, len(found))
+        return _listed([self._shown(request, user) for user in page], start, len(found))
 
     async def _person(self, actor: Actor, request: Request) -> Response:
         user = await self._directory.person(actor, _id(request))
@@ -119,7 +119,7 @@ class ScimRoutes:
         found = await self._directory.groups(actor, asked)
         page, start = _page(request, found)
         viewed = await self._directory.viewed(actor, page)
-        return _listed([self._viewed(request, one) for one in viewed], start, len(found))
+        return _listed([self._viewed(request, view) for view in viewed], start, len(found))
 
     async def _group(self, actor: Actor, request: Request) -> Response:
         group = await self._directory.group(actor, _id(request))

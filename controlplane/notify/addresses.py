@@ -23,12 +23,12 @@ class Addresses:
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         self._allowed: list[Network] = []
-        for one in allowed:
+        for network in allowed:
             try:
-                self._allowed.append(ip_network(one))
+                self._allowed.append(ip_network(network))
             except ValueError:
                 raise Invalid(
-                    f"{one!r} is not a network such as 10.1.0.0/16", field="notify"
+                    f"{network!r} is not a network such as 10.1.0.0/16", field="notify"
                 ) from None
 
     async def resolve(self, host: str, port: int) -> list[Address]:
@@ -37,8 +37,8 @@ class Addresses:
         """
         literal = _literal(host)
         found = [literal] if literal else await self._ask(host, port)
-        for one in found:
-            self._judge(host, one)
+        for address in found:
+            self._judge(host, address)
         return found
 
     def judge_literal(self, host: str) -> None:

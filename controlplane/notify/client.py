@@ -30,10 +30,10 @@ class _Resolver(AbstractResolver):
         found = await self._addresses.resolve(host, port)
         return [
             ResolveResult(
-                hostname=host, host=str(one), port=port, family=2 if one.version == 4 else 10,
-                proto=0, flags=0,
+                hostname=host, host=str(address), port=port,
+                family=2 if address.version == 4 else 10, proto=0, flags=0,
             )
-            for one in found
+            for address in found
         ]  # fmt: skip
 
     async def close(self) -> None:

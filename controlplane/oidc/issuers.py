@@ -34,13 +34,13 @@ class OidcIssuers:
     def __init__(
         self, clients: Sequence[Client], clock: Clock, ca_file: Path | None = None
     ) -> None:
-        self._clients = {one.issuer.name: one for one in clients}
+        self._clients = {client.issuer.name: client for client in clients}
         self._clock = clock
         self._fetcher = Fetcher(ca_file)
         self._metadata: dict[str, Metadata] = {}
 
     def known(self) -> tuple[Issuer, ...]:
-        return tuple(one.issuer for one in self._clients.values())
+        return tuple(client.issuer for client in self._clients.values())
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -89,7 +89,7 @@ class OidcIssuers:
 
     async def verify(self, token: str) -> Claims:
         issuer = issuer_of(token)
-        clients = [one for one in self._clients.values() if one.issuer.url == issuer]
+        clients = [client for client in self._clients.values() if client.issuer.url == issuer]
         if not clients:
             raise Unauthenticated("the token's issuer is not trusted")
         refusal = Unauthenticated("the token is not valid here")

@@ -150,11 +150,11 @@ def keys_of(document: dict[str, Any]) -> list[jwt.PyJWK]:
     """Returns the public signing keys of a JWKS; unsupported ones are skipped."""
     listed = document.get("keys")
     keys = []
-    for one in listed[:MOST_KEYS] if isinstance(listed, list) else ():
-        if not isinstance(one, dict) or one.get("kty") == "oct" or one.get("use") == "enc":
+    for key in listed[:MOST_KEYS] if isinstance(listed, list) else ():
+        if not isinstance(key, dict) or key.get("kty") == "oct" or key.get("use") == "enc":
             continue
         try:
-            keys.append(jwt.PyJWK(one))
+            keys.append(jwt.PyJWK(key))
         except (jwt.PyJWTError, ValueError, TypeError, KeyError):
             continue
     return keys

@@ -122,7 +122,9 @@ def _groups(value: Any) -> tuple[str, ...] | None:
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list):
         return None
-    return tuple(one for one in listed if isinstance(one, str) and len(one) <= _LONGEST_TEXT)
+    return tuple(
+        group for group in listed if isinstance(group, str) and len(group) <= _LONGEST_TEXT
+    )
 
 
 def _text(value: Any) -> str:

@@ -52,7 +52,7 @@ class RegistryClient:
         for _ in range(MOST_PAGES):
             reply = await self._get(place, url, account, "application/json")
             listed = _json(reply).get("tags")
-            found += [one for one in _list(listed) if isinstance(one, str) and is_tag(one)]
+            found += [tag for tag in _list(listed) if isinstance(tag, str) and is_tag(tag)]
             if len(found) > MOST_TAGS:
                 raise Invalid(f"{image} has more than {MOST_TAGS:,} tags", field="image")
             further = _NEXT.search(reply.headers.get("link", ""))

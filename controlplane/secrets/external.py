@@ -55,8 +55,8 @@ class Sources:
 
     async def close(self) -> None:
         """Closes all connections."""
-        for one in self._vaults.values():
-            await one.close()
+        for vault in self._vaults.values():
+            await vault.close()
 
     async def _vault(self, source: SecretSource, project: str) -> bytes:
         store = self._vaults.get(source.store)

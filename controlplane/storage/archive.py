@@ -75,7 +75,7 @@ def _dump(connection: Connection, into: BinaryIO, progress: Progress) -> tuple[s
     done = 0
     for table in _tables(connection):
         columns = list(table.columns)
-        into.write(_line({"table": table.name, "columns": [one.name for one in columns]}))
+        into.write(_line({"table": table.name, "columns": [column.name for column in columns]}))
         rows = connection.execution_options(yield_per=_BATCH).execute(_reading(table, connection))
         for batch in rows.partitions():
             into.writelines(_line(tuple(row)) for row in batch)
@@ -144,7 +144,7 @@ class _Filling:
         table = self._tables.get(name)
         if table is None or not set(columns) <= set(table.columns.keys()):
             raise Invalid(f"the backup holds a table {name!r} that is not of its schema")
-        return [table.columns[one] for one in columns]
+        return [table.columns[name] for name in columns]
 
     def _insert(self) -> None:
         if not self._batch:
@@ -152,7 +152,7 @@ class _Filling:
         if not self._columns:
             raise Invalid("the backup does not begin with a table")
         table, dialect = self._columns[0].table, self._connection.dialect.name
-        columns = {one.name: _written(one, dialect) for one in self._columns}
+        columns = {column.name: _written(column, dialect) for column in self._columns}
         self._connection.execute(
             insert(table).values(columns), [_kept(row, self._columns) for row in self._batch]
         )

@@ -73,8 +73,8 @@ class SqlAudit(SqlLog[AuditEntry]):
             return
         known = await self._whereabouts(waiting)
         by_kind: dict[AuditKind, list[AuditEntry]] = {}
-        for one in waiting:
-            by_kind.setdefault(kind_of(one.action), []).append(one)
+        for entry in waiting:
+            by_kind.setdefault(kind_of(entry.action), []).append(entry)
         for kind in sorted(by_kind):
             await self._link(kind, by_kind[kind], known)
 
@@ -172,9 +172,9 @@ class SqlAudit(SqlLog[AuditEntry]):
 
     async def _whereabouts(self, entries: Iterable[AuditEntry]) -> dict[str, Whereabouts]:
         """Returns the known data of each target that an entry names by id."""
-        ids = {one.target_id for one in entries if one.target_id}
+        ids = {entry.target_id for entry in entries if entry.target_id}
         touched = await self._connection.touches.touched(ids)
-        places = {id: place for id, one in touched.items() if (place := _stands(one))}
+        places = {id: place for id, row in touched.items() if (place := _stands(row))}
         if unknown := ids - places.keys():
             places |= await self._places(unknown)
         return {id: Whereabouts(*places.get(id, ("", "")), *touched[id].digests) for id in ids}

@@ -25,7 +25,7 @@ class SqlCensus:
         times = await self._rows(asked["deliveries"])
         return Census(
             services=dict(await self._rows(asked["services"])),
-            clusters={one: alive.get(one.value, 0) for one in Liveness},
+            clusters={liveness: alive.get(liveness.value, 0) for liveness in Liveness},
             jobs=await self._waiting(asked["jobs"], now),
             commands=await self._waiting(asked["commands"], now),
             deliveries={None if bound < 0 else bound: count for bound, count, _ in times},

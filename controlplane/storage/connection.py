@@ -86,7 +86,7 @@ def failures_named(done: str) -> Generator[None, None, None]:
                 "a value is too long, or contains characters that the store cannot keep"
             ) from error
         said = f"the store cannot be {done}: {error.orig}"
-        is_damaged = any(one in said for one in _DAMAGED)
+        is_damaged = any(text in said for text in _DAMAGED)
         raise Unavailable(f"{said}: restore a backup" if is_damaged else said) from error
     except (OSError, PoolTimeout) as error:
         # PostgreSQL's driver passes socket errors through unchanged.

@@ -113,7 +113,7 @@ class FollowedLedger(SqlLog[LedgerEntry]):
         told = list(entries)
         await super().append(told)
         dialect = self._connection.dialect
-        await self._begin([one for one in told if one.stage in _DESIRED and one.sequence])
+        await self._begin([entry for entry in told if entry.stage in _DESIRED and entry.sequence])
         for stage, column in _MILESTONES.items():
             await self._reach(_reached(column, dialect), _at(stage, told), "at_sequence")
         await self._reach(_restored(dialect), _at(Stage.HEALTHY, told))
@@ -125,7 +125,7 @@ class FollowedLedger(SqlLog[LedgerEntry]):
             return
         is_postgres = self._connection.dialect == "postgresql"
         insert = (postgresql.insert if is_postgres else sqlite.insert)(deployments)
-        rows = [_begun(one) for one in entries]
+        rows = [_begun(entry) for entry in entries]
         await self._connection.execute(insert.on_conflict_do_nothing(), rows)
         for turn in _turns(entries):
             await self._reach(_REVERTED, _at(Stage.ROLLED_BACK, turn), "at_sequence")
@@ -137,15 +137,15 @@ class FollowedLedger(SqlLog[LedgerEntry]):
         All transactions write rows in the order of services, so that no two wait for each other.
         """
         rows = [
-            {"service": one.service_id, "moment": one.at, **dict.fromkeys(more, one.sequence)}
-            for one in sorted(told, key=attrgetter("service_id"))
+            {"service": entry.service_id, "moment": entry.at, **dict.fromkeys(more, entry.sequence)}
+            for entry in sorted(told, key=attrgetter("service_id"))
         ]
         if rows:
             await self._connection.execute(statement, rows)
 
 
 def _at(stage: Stage, told: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    return [one for one in told if one.stage is stage]
+    return [entry for entry in told if entry.stage is stage]
 
 
 def _turns(entries: Iterable[LedgerEntry]) -> list[list[LedgerEntry]]:
@@ -154,11 +154,11 @@ def _turns(entries: Iterable[LedgerEntry]) -> list[list[LedgerEntry]]:
     """
     turns: list[list[LedgerEntry]] = []
     taken: Counter[str] = Counter()
-    for one in entries:
-        if taken[one.service_id] == len(turns):
+    for entry in entries:
+        if taken[entry.service_id] == len(turns):
             turns.append([])
-        turns[taken[one.service_id]].append(one)
-        taken[one.service_id] += 1
+        turns[taken[entry.service_id]].append(entry)
+        taken[entry.service_id] += 1
     return turns
 
 
@@ -275,9 +275,9 @@ class SqlDeployments(SqlReading[Deployment]):
         where = and_(_T.desired_at >= since, _T.desired_at < until, inside)
         parts = await self._parts(inside, since, until, period)
         counts = Counts(
-            sum(one.begun for one in parts),
-            sum(one.healthy for one in parts),
-            sum(one.failed for one in parts),
+            sum(part.begun for part in parts),
+            sum(part.healthy for part in parts),
+            sum(part.failed for part in parts),
         )
         ranks = await self._ranks(where)
         shown = parts if period else ()
@@ -303,11 +303,13 @@ class SqlDeployments(SqlReading[Deployment]):
         """Returns p50 and p90 of lead and restore times, by nearest rank."""
         both = (_T.lead_s, _T.restore_s)
         if self._connection.dialect == "postgresql":
-            ranked = [func.percentile_disc(p).within_group(one) for one in both for p in _PARTS]
+            ranked = [
+                func.percentile_disc(p).within_group(column) for column in both for p in _PARTS
+            ]
             (row,) = await self._connection.execute(select(*ranked).where(where))
             return list(row)
         # All numbers in one text: much faster than a row for each.
-        texts = [func.json_group_array(one).filter(one.is_not(None)) for one in both]
+        texts = [func.json_group_array(column).filter(column.is_not(None)) for column in both]
         (row,) = await self._connection.execute(select(*texts).where(where))
         values = [sorted(orjson.loads(text)) for text in row]
         return [
@@ -365,8 +367,8 @@ def _by_ranges(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Execut
     """The variant for SQLite, which would otherwise sort all rows:
     one index range for each part.
     """
-    texts = [one.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
-             for one in edges]  # fmt: skip
+    texts = [edge.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+             for edge in edges]  # fmt: skip
     pairs = orjson.dumps(list(pairwise(texts))).decode()
     each = func.json_each(pairs).table_valued("key", "value", name="part")
     start, end = (func.json_extract(each.c.value, f"$[{n}]", type_=_T.desired_at.type)

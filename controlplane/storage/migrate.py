@@ -100,7 +100,7 @@ def migrate_connection(connection: Connection, to: str = "head") -> None:
         try:
             command.upgrade(config, wanted)
         except DBAPIError as error:
-            if not any(one in str(error.orig) for one in _MISFITS):
+            if not any(text in str(error.orig) for text in _MISFITS):
                 raise
             raise _misfit(current, str(error.orig)) from error
 

@@ -51,8 +51,8 @@ class SqlNotifications(SqlLog[Notification]):
 
     async def routed(self, several: Iterable[Notification], now: datetime) -> None:
         rows = [
-            {"row": one.id, **{f"to_{name}": getattr(one, name) for name in _FOUND_OUT}}
-            for one in (replace(each, routed_at=now) for each in several)
+            {"row": row.id, **{f"to_{name}": getattr(row, name) for name in _FOUND_OUT}}
+            for row in (replace(each, routed_at=now) for each in several)
         ]
         if rows:
             await self._connection.execute(_ROUTED, rows)
@@ -107,7 +107,9 @@ class SqlDeliveries(SqlRows[Delivery]):
         table = self._table.c
         due = self._rows.where(table.state == DeliveryState.WAITING, table.due_at <= now)
         found = await self._fetch(due.order_by(table.due_at).limit(most))
-        return [one for one in [await self._lease(each, now) for each in found] if one]
+        return [
+            delivery for delivery in [await self._lease(each, now) for each in found] if delivery
+        ]
 
     async def settle(self, delivery: Delivery, **columns: Any) -> bool:
         table = self._table.c

@@ -26,7 +26,7 @@ class Rules(Shape):
         super().__init__(tuple[Rule, ...])
 
     def process_result_value(self, value: Any, dialect: Any) -> Any:
-        known = [one for one in map(_known, value) if one is not None]
+        known = [rule for rule in map(_known, value) if rule is not None]
         return super().process_result_value(known, dialect)
 
 
@@ -39,7 +39,7 @@ class Limits(Shape):
         super().__init__(tuple[Limit, ...])
 
     def process_result_value(self, value: Any, dialect: Any) -> Any:
-        known = [_known(one) or _LETS_NOTHING_THROUGH for one in value]
+        known = [_known(limit) or _LETS_NOTHING_THROUGH for limit in value]
         return super().process_result_value(known, dialect)
 
 

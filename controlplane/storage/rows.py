@@ -126,7 +126,7 @@ class SqlReading(Generic[T]):
         by = (key,) if query.order == "id" else (self._table.c[query.order], key)
         if query.after is not None:
             where.append(await self._beyond(query.after, by, query.visible, falling=is_falling))
-        order = [one.desc() if is_falling else one for one in by]
+        order = [column.desc() if is_falling else column for column in by]
         found = select(key).where(*where).order_by(*order).limit(first + 1)
         # The page is found among keys first, so that a scan reads no whole rows.
         rows = await self._fetch(self._rows.where(key.in_(found)).order_by(*order))
@@ -227,8 +227,8 @@ class SqlRows(SqlReading[T]):
         for some in chunks(sorted(ids)):
             rows = self._rows.where(self._where({"id": some})).order_by(self._table.c.id)
             found += await self._fetch(rows.with_for_update(key_share=True))
-        for one in found:
-            self._connection.touches.read(one)
+        for row in found:
+            self._connection.touches.read(row)
         return found
 
     async def add(self, one: T) -> None:
@@ -241,7 +241,7 @@ class SqlRows(SqlReading[T]):
             raise _conflict(self._table, error) from error
 
     async def add_each(self, several: Iterable[T]) -> None:
-        rows = [dict(self._written(self._values(one))) for one in several]
+        rows = [dict(self._written(self._values(value))) for value in several]
         for row in rows:
             self._connection.touches.wrote(row["id"], self)
         if rows:

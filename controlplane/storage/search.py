@@ -138,15 +138,15 @@ class SqlSearch:
 
     async def _found(self, ids: Sequence[str]) -> list[Found]:
         rows = await self._components.select(id=list(ids)) if ids else []
-        cluster = await self._by_id(clusters, {one.cluster_id for one in rows}, "handle")
-        service = await self._by_id(services, {one.service_id for one in rows}, "name")
+        cluster = await self._by_id(clusters, {row.cluster_id for row in rows}, "handle")
+        service = await self._by_id(services, {row.service_id for row in rows}, "name")
         return [
             Found(
-                one,
-                service.get(one.service_id, ("",))[0],
-                *cluster.get(one.cluster_id, ("", None)),
+                row,
+                service.get(row.service_id, ("",))[0],
+                *cluster.get(row.cluster_id, ("", None)),
             )
-            for one in rows
+            for row in rows
         ]
 
     async def _by_id(self, table: Any, ids: Collection[str], name: str) -> dict[str, tuple]:
@@ -166,18 +166,18 @@ class SqlSearch:
 
     def _of(self, key: Key, values: Sequence[str]) -> ColumnElement[bool]:
         if key is Key.HEALTH:
-            return _C.state.in_([ComponentState(one) for one in values])
+            return _C.state.in_([ComponentState(value) for value in values])
         if key is Key.LABEL:
-            return or_(*(self._has_label(one) for one in values))
+            return or_(*(self._has_label(value) for value in values))
         if key is Key.DEPRECATED:
-            return _is_api(api for one in values for api in removed_by(one))
+            return _is_api(api for value in values for api in removed_by(value))
         if key is Key.API:
-            return or_(*(_of_version(one) for one in values))
+            return or_(*(_of_version(value) for value in values))
         if key in _INNER:
             outer, column, name = _INNER[key]
-            within = select(column).where(or_(*(self._like(name, one) for one in values)))
+            within = select(column).where(or_(*(self._like(name, value) for value in values)))
             return outer.in_(within)
-        return or_(*(self._like(_C[key.value], one) for one in values))
+        return or_(*(self._like(_C[key.value], value) for value in values))
 
     def _like(self, column: Any, value: str) -> ColumnElement[bool]:
         """Matches a column by value or pattern; kinds ignore case."""
@@ -189,7 +189,9 @@ class SqlSearch:
         """Selects the matching images; there are few, so versions are compared here."""
         likely = or_(*(images.c.name.like(_pattern(f"*{t.name}"), escape="\\") for t in terms))
         rows = await self._connection.execute(select(images).where(likely))
-        found = [row.image for row in rows if any(one.matches(row.name, row.tag) for one in terms)]
+        found = [
+            row.image for row in rows if any(term.matches(row.name, row.tag) for term in terms)
+        ]
         return found[:_MOST_IMAGES]
 
     def _has_image(self, terms: Sequence[ImageTerm], names: list[str]) -> ColumnElement[bool]:

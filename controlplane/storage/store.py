@@ -63,7 +63,9 @@ class SqlComponents(SqlReading[Component]):
     """The inventory on a connection."""
 
     async def upsert(self, components: Iterable[Component]) -> None:
-        rows = [{name: getattr(one, name) for name in self._names} for one in components]
+        rows = [
+            {name: getattr(component, name) for name in self._names} for component in components
+        ]
         if not rows:
             return
         dialect = self._connection.dialect

@@ -53,7 +53,7 @@ class Touches:
         for id in found.keys() & self._written.keys():
             tables.setdefault(self._written[id], []).append(id)
         for rows, some in tables.items():
-            after = {one.id: one for one in await rows.select(id=some)}
+            after = {row.id: row for row in await rows.select(id=some)}
             found |= {id: Touched(self._before.get(id), after.get(id)) for id in some}
         return found
 

@@ -42,7 +42,7 @@ class OtlpSpans:
         """Sends spans. Raises Unavailable if the collector did not accept them within 10 s."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
-        made = [self._made(one) for one in spans]
+        made = [self._made(span) for span in spans]
         result = await asyncio.to_thread(self._exporter.export, made)
         if result is not SpanExportResult.SUCCESS:
             raise Unavailable("the trace collector did not accept the spans")

@@ -69,8 +69,8 @@ class Door:
 
     def may_act_as(self, user: str, groups: Iterable[str] = ()) -> bool:
         """Whether the actor may impersonate this user with these groups."""
-        wanted = (f"user:{user}", *(f"group:{one}" for one in groups))
-        return all(matches_any(one, self.impersonate) for one in wanted)
+        wanted = (f"user:{user}", *(f"group:{group}" for group in groups))
+        return all(matches_any(subject, self.impersonate) for subject in wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +102,16 @@ class Policy:
         """Returns the grants that permit it; empty if it is denied."""
         if not self.may(verb, target):
             return []
-        return [one for one in self._on(target) if (verb, target.kind) in one.role.rights]
+        return [grant for grant in self._on(target) if (verb, target.kind) in grant.role.rights]
 
     def visible(self, kind: Kind, verb: Verb = Verb.READ) -> Visible:
         """Returns the scopes whose rows a list of this kind may show."""
         right = (verb, kind)
         sets = [frozenset(scope for scope, rights in self._rights.items() if right in rights)]
         if self.limits:
-            fit = [one for one in self.limits if one.concerns(verb, kind)]
-            sets.append(frozenset(s for one in fit for s in one.scopes or (INSTALLATION,)))
-        return tuple(one for one in sets if INSTALLATION not in one)
+            fit = [limit for limit in self.limits if limit.concerns(verb, kind)]
+            sets.append(frozenset(s for limit in fit for s in limit.scopes or (INSTALLATION,)))
+        return tuple(scopes for scopes in sets if INSTALLATION not in scopes)
 
     def anywhere(self, verb: Verb, kind: Kind) -> bool:
         """Whether the verb is permitted on this kind in at least one scope."""
@@ -122,20 +122,20 @@ class Policy:
         if not self.may(Verb.CONNECT, cluster):
             return None
         grants = [
-            one
-            for one in self.reasons(Verb.CONNECT, cluster)
-            if one.role.kubernetes.allows(request)
+            grant
+            for grant in self.reasons(Verb.CONNECT, cluster)
+            if grant.role.kubernetes.allows(request)
         ]
         if not grants:
             return None
-        rights = [one.role.kubernetes for one in grants]
+        rights = [grant.role.kubernetes for grant in grants]
         return Door(
-            groups=_joined(one.groups for one in rights),
-            impersonate=_joined(one.impersonate for one in rights),
-            record=any(one.record for one in rights),
-            record_input=any(one.record_input for one in rights),
-            why=", ".join(dict.fromkeys(f"role {one.role.name}" for one in grants)),
-            binding_ids=tuple(one.binding_id for one in grants),
+            groups=_joined(right.groups for right in rights),
+            impersonate=_joined(right.impersonate for right in rights),
+            record=any(right.record for right in rights),
+            record_input=any(right.record_input for right in rights),
+            why=", ".join(dict.fromkeys(f"role {grant.role.name}" for grant in grants)),
+            binding_ids=tuple(grant.binding_id for grant in grants),
         )
 
     def covers(self, role: Role, target: Target) -> bool:
@@ -148,18 +148,18 @@ class Policy:
     @property
     def until(self) -> datetime | None:
         """Returns the earliest expiry of the grants; None: no grant expires."""
-        return min((one.expires_at for one in self.grants if one.expires_at), default=None)
+        return min((grant.expires_at for grant in self.grants if grant.expires_at), default=None)
 
     def _covers_clusters(self, wanted: KubernetesRights, target: Target) -> bool:
         if wanted == KubernetesRights():
             return True
         right = (Verb.CONNECT, Kind.CLUSTER)
-        held = [one.role.kubernetes for one in self._on(target) if right in one.role.rights]
+        held = [grant.role.kubernetes for grant in self._on(target) if right in grant.role.rights]
         # An actor who may impersonate any user can already appear in any group.
-        return any(one.covers(wanted) or "*" in one.impersonate for one in held)
+        return any(rights.covers(wanted) or "*" in rights.impersonate for rights in held)
 
     def _on(self, target: Target) -> Iterable[Grant]:
-        return (one for one in self.grants if one.scope in target.path)
+        return (grant for grant in self.grants if grant.scope in target.path)
 
     def _let_through(self, verb: Verb, target: Target) -> bool:
         return any(limit.allows(verb, target) for limit in self.limits)
@@ -169,4 +169,4 @@ NOTHING = Policy()
 
 
 def _joined(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one for part in parts for one in part))
+    return tuple(dict.fromkeys(item for part in parts for item in part))

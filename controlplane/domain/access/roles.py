@@ -90,7 +90,10 @@ class KubernetesRights:
         return (
             set(other.groups) <= set(self.groups)
             and (not self.rules or (bool(other.rules) and set(other.rules) <= set(self.rules)))
-            and all(ANY in self.impersonate or one in self.impersonate for one in other.impersonate)
+            and all(
+                ANY in self.impersonate or pattern in self.impersonate
+                for pattern in other.impersonate
+            )
             and (other.record or not self.record)
             and (other.record_input or not self.record_input)
         )
@@ -190,7 +193,7 @@ def check_kubernetes(rights: KubernetesRights) -> KubernetesRights:
     rules = [(r.verbs, r.groups, r.resources, r.namespaces, r.names) for r in rights.rules]
     words: Iterable[str] = (word for rule in rules for part in rule for word in part)
     every = [*rights.groups, *rights.impersonate, *words]
-    if len(every) > MOST_RULES * 10 or any(not 0 < len(one) <= _LONGEST_NAME for one in every):
+    if len(every) > MOST_RULES * 10 or any(not 0 < len(name) <= _LONGEST_NAME for name in every):
         raise Invalid(
             f"names must have 1 to {_LONGEST_NAME} characters, at most {MOST_RULES * 10} names",
             field="kubernetes",
@@ -200,7 +203,7 @@ def check_kubernetes(rights: KubernetesRights) -> KubernetesRights:
 
 def matches_any(value: str, patterns: Collection[str]) -> bool:
     """Whether a value matches one of the patterns."""
-    return any(fnmatchcase(value, one) for one in patterns)
+    return any(fnmatchcase(value, pattern) for pattern in patterns)
 
 
 def _fits(value: str, patterns: Collection[str]) -> bool:

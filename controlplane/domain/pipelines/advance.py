@@ -70,13 +70,15 @@ def _enter(draft: Draft, stage: Stage, edges: tuple[Edge, ...]) -> None:
     """Takes in the release for which all edges into the stage are open, if there is one."""
     waiting = [draft.candidates.get(edge.id) for edge in edges]
     first = waiting[0]
-    if first is None or any(one is None or one.release != first.release for one in waiting):
+    if first is None or any(
+        candidate is None or candidate.release != first.release for candidate in waiting
+    ):
         return _hold(draft, edges, "has not arrived on every edge into the stage")
-    if any(one.reason for one in waiting if one is not None):
+    if any(candidate.reason for candidate in waiting if candidate is not None):
         return _hold(draft, edges, "waiting at another edge into the stage")
     if why := _closed(draft, stage):
         return _hold(draft, edges, why)
-    attempt = max(one.attempt for one in waiting if one is not None)
+    attempt = max(candidate.attempt for candidate in waiting if candidate is not None)
     _promote(draft, stage, first.release, attempt)
     for edge in edges:
         del draft.candidates[edge.id]

@@ -51,20 +51,20 @@ def in_time(draft: Draft, gate: Gate, state: GateState, verdict: Verdict) -> Ver
 
 
 def _ask(draft: Draft, seat: Seat, now: Walk) -> None:
-    for one in now.questions:
-        if isinstance(one.step.rule, CheckRule):
+    for question in now.questions:
+        if isinstance(question.step.rule, CheckRule):
             draft.emit(
                 RunCheck(
-                    key=one.key,
-                    attempt_key=one.attempt_key,
+                    key=question.key,
+                    attempt_key=question.attempt_key,
                     gate=seat.gate.id,
-                    step=one.step.name,
+                    step=question.step.name,
                     stage=seat.stage,
                     release=seat.release,
-                    rule=one.step.rule,
+                    rule=question.step.rule,
                     commits=draft.releases[seat.release].commits,
                     digests=seat.digests,
-                    inputs=one.inputs,
+                    inputs=question.inputs,
                 )
             )
     for wake in now.wakes:

@@ -83,8 +83,10 @@ class Calendar:
     def next_change(self, now: datetime) -> datetime | None:
         """Returns the next opening or closing time within 400 days; None: no change."""
         is_open = self.closed(now) is None
-        moments = sorted({one for one in self._moments(now) if one > now})
-        return next((one for one in moments if (self.closed(one) is None) != is_open), None)
+        moments = sorted({moment for moment in self._moments(now) if moment > now})
+        return next(
+            (moment for moment in moments if (self.closed(moment) is None) != is_open), None
+        )
 
     def _moments(self, now: datetime) -> Iterator[datetime]:
         """Returns all moments at which the calendar may open or close."""

@@ -65,22 +65,22 @@ class Walk:
     @property
     def failed(self) -> str | None:
         """Returns the first step that failed for good, with its reason."""
-        for name, one in self.states.items():
-            if one.status is GateStatus.CLOSED:
-                return one.reason if name == ALONE else f"{name}: {one.reason}"
+        for name, state in self.states.items():
+            if state.status is GateStatus.CLOSED:
+                return state.reason if name == ALONE else f"{name}: {state.reason}"
         return None
 
     @property
     def passed(self) -> bool:
-        return all(one.status is GateStatus.OPEN for one in self.states.values())
+        return all(state.status is GateStatus.OPEN for state in self.states.values())
 
     @property
     def reason(self) -> str:
         """Returns the combined reasons of the running steps."""
         return "; ".join(
-            one.reason if name == ALONE else f"{name}: {one.reason}"
-            for name, one in self.states.items()
-            if one.status is GateStatus.RUNNING and one.reason
+            state.reason if name == ALONE else f"{name}: {state.reason}"
+            for name, state in self.states.items()
+            if state.status is GateStatus.RUNNING and state.reason
         )
 
 
@@ -141,7 +141,7 @@ class _Stride:
     def _next(self, step: Step, state: CheckState) -> CheckState:
         if state.status in (GateStatus.OPEN, GateStatus.CLOSED):
             return state
-        missing = [one for one in step.after if self.states[one].status is not GateStatus.OPEN]
+        missing = [name for name in step.after if self.states[name].status is not GateStatus.OPEN]
         if missing:
             return CheckState(reason=f"waiting for {', '.join(missing)}")
         match step.rule:
@@ -191,8 +191,8 @@ class _Stride:
         looks = state.looks + 1
         inputs = {
             f"steps.{name}.{key}": value
-            for name, one in self.states.items()
-            for key, value in one.outputs.items()
+            for name, state in self.states.items()
+            for key, value in state.outputs.items()
         }
         self.questions.append(Question(f"{state.key}/{looks}", state.key, step, inputs))
         self.wakes.append(_deadline(step, state))

@@ -21,8 +21,8 @@ Json = dict[str, Any]
 
 _STATE = TypeAdapter(State)
 _PIPELINE = TypeAdapter(Pipeline)
-_EVENTS = {one.__name__: TypeAdapter(one) for one in get_args(Event)}
-_EFFECTS = {one.__name__: TypeAdapter(one) for one in get_args(Effect)}
+_EVENTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Event)}
+_EFFECTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Effect)}
 
 
 def state_to_json(state: State) -> Json:

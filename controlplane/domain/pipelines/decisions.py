@@ -87,8 +87,8 @@ def retried(draft: Draft, event: Retried) -> None:
         for edge, candidate in draft.waiting(event.stage, event.release)
         if candidate.refusal or candidate.render_error
     ]
-    for edge, one in again:
-        draft.candidates[edge.id] = Candidate(one.release, one.attempt + 1)
+    for edge, candidate in again:
+        draft.candidates[edge.id] = Candidate(candidate.release, candidate.attempt + 1)
     held = draft.stage(event.stage)
     failed = held.release == event.release and held.health == Health.FAILED
     if failed and held.revisions and _is_later(draft, event):
@@ -152,7 +152,7 @@ def find_waiting(draft: Draft, gate: GateId, digests: Digests | None) -> Seat | 
 
 def _approval_problem(rule: Rule, before: GateState, event: Approved) -> str | None:
     asked = approval_of(rule)
-    if any(one.actor == clip(event.actor) for one in before.approvals):
+    if any(approval.actor == clip(event.actor) for approval in before.approvals):
         return f"{event.actor} has already approved"
     if isinstance(rule, ManualRule):
         return None

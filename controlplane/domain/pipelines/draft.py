@@ -38,7 +38,7 @@ class Draft:
         self.room = state.room
         self.seen = state.seen
         self.calls = state.calls
-        known = {one.id for one in pipeline.triggers}
+        known = {trigger.id for trigger in pipeline.triggers}
         self.triggers = {k: v for k, v in state.triggers.items() if k in known}
         edges = {edge.id for edge in pipeline.edges}
         self.candidates = {k: v for k, v in state.candidates.items() if k in edges}
@@ -151,9 +151,9 @@ class Draft:
             self.change_stage(stage, rendered=kept)
 
     def _releases_in_use(self) -> set[ReleaseId | None]:
-        held = {one.release for one in self._stages.values()}
-        held |= {one.good_release for one in self._stages.values()}
-        return held | {one.release for one in self.candidates.values()}
+        held = {stage.release for stage in self._stages.values()}
+        held |= {stage.good_release for stage in self._stages.values()}
+        return held | {candidate.release for candidate in self.candidates.values()}
 
 
 def clip(text: str) -> str:

@@ -68,7 +68,7 @@ class FileChange:
             raise Invalid(f"FIELD needs 1 to {MAX_KEYS} keys", field=f"{field}.field")
         if self.kind is FileKind.FOLDER and not self.source:
             raise Invalid("FOLDER needs the source folder", field=f"{field}.source")
-        if any(len(one) > MAX_PATH for one in (self.image, self.source, *self.field)):
+        if any(len(text) > MAX_PATH for text in (self.image, self.source, *self.field)):
             raise Invalid(f"has more than {MAX_PATH:,} characters", field=field)
         if not 0 <= self.document <= MAX_TEXT:
             raise Invalid("must be at least 0", field=f"{field}.document")
@@ -109,12 +109,12 @@ class GitWrite:
 
     def branch_for(self, values: Mapping[str, str]) -> str:
         """Returns the branch name; characters that git rejects become `-`."""
-        plain = {name: _STRANGE.sub("-", one).strip("-.") or "_" for name, one in values.items()}
+        plain = {name: _STRANGE.sub("-", text).strip("-.") or "_" for name, text in values.items()}
         return filled(self.branch, plain)[:200].rstrip("./")
 
     def edits(self, values: Mapping[str, str], images: Images) -> list[Edit]:
         """Returns the edits of the files. Raises Invalid if an image has no tag, or several."""
-        return [_edit(one, values, images) for one in self.changes]
+        return [_edit(change, values, images) for change in self.changes]
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
@@ -138,7 +138,7 @@ def _edit(change: FileChange, values: Mapping[str, str], images: Images) -> Edit
     value = filled(change.value, known)
     if change.kind is FileKind.IMAGE:
         return SetImage(change.path, change.image, value)
-    keys = [int(one) if one.isdecimal() else one for one in change.field]
+    keys = [int(key) if key.isdecimal() else key for key in change.field]
     return SetField(change.path, keys, value, change.document)
 
 

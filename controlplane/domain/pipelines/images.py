@@ -10,8 +10,8 @@ _LISTS = ("containers", "initContainers", "ephemeralContainers")
 def tags_in(objects: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
     """Returns the image tags used by the pods of these objects, by image name."""
     found: dict[str, set[str]] = defaultdict(set)
-    for one in objects:
-        for image in _images(one):
+    for entry in objects:
+        for image in _images(entry):
             name, tag = split_image(image)
             if tag:
                 found[name].add(tag)
@@ -27,12 +27,12 @@ def split_image(image: str) -> tuple[str, str]:
 
 def _images(value: Any) -> Iterator[str]:
     if isinstance(value, list):
-        for one in value:
-            yield from _images(one)
+        for item in value:
+            yield from _images(item)
     elif isinstance(value, dict):
-        for key, one in value.items():
-            if key in _LISTS and isinstance(one, list):
-                images = (c.get("image") for c in one if isinstance(c, dict))
+        for key, item in value.items():
+            if key in _LISTS and isinstance(item, list):
+                images = (c.get("image") for c in item if isinstance(c, dict))
                 yield from (image for image in images if isinstance(image, str))
             else:
-                yield from _images(one)
+                yield from _images(item)

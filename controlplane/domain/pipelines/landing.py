@@ -39,7 +39,7 @@ def changed(draft: Draft, event: Changed) -> None:
         looked = replace(looked, next_at=_next_look(draft, looked))
     revisions = held.revisions
     if looked.state is ChangeState.LANDED:
-        revisions = {id: replace(one, commit=now.commit) for id, one in revisions.items()}
+        revisions = {id: replace(revision, commit=now.commit) for id, revision in revisions.items()}
     draft.change_stage(event.stage, change=looked, revisions=revisions)
     return draft.record(event.stage, event.release, str(now))
 
@@ -77,7 +77,11 @@ def follow(draft: Draft, stage: Stage) -> None:
         return
     if draft.now >= change.next_at:
         looks = change.looks + 1
-        given = {one: held.revisions[one] for one in _given(held) if one in held.revisions}
+        given = {
+            service: held.revisions[service]
+            for service in _given(held)
+            if service in held.revisions
+        }
         key = f"follow/{stage.id}/{held.release}/{held.attempt}/{looks}"
         draft.emit(FollowChange(key, stage.id, held.release, given or held.revisions))
         change = replace(change, looks=looks, looked_at=draft.now)
@@ -104,12 +108,12 @@ def _next_look(draft: Draft, change: Change) -> datetime:
 
 
 def _given(held: StageState) -> list[ServiceId]:
-    return [one for one, how in held.progress.items() if how is Progress.GIVEN]
+    return [service for service, how in held.progress.items() if how is Progress.GIVEN]
 
 
 def _before(draft: Draft, stage: StageId, held: StageState) -> StageState:
     """Returns the stage with its last good release, if any, and without a pending one."""
-    rendered = {key: one for key, one in held.rendered.items() if key != held.release}
+    rendered = {key: revisions for key, revisions in held.rendered.items() if key != held.release}
     kept = StageState(
         batches=held.batches,
         reason=clip("its release went back to its gates"),
@@ -120,7 +124,11 @@ def _before(draft: Draft, stage: StageId, held: StageState) -> StageState:
     )
     if held.good_release is None:
         return kept
-    good = {one: r for one, r in held.good.items() if one in draft.pipeline.stage[stage].services}
+    good = {
+        service: r
+        for service, r in held.good.items()
+        if service in draft.pipeline.stage[stage].services
+    }
     return replace(
         kept,
         release=held.good_release,

@@ -26,7 +26,7 @@ def samples(answer: Mapping[str, Any]) -> list[float]:
         raise Invalid("the query returns ranges: use a query that returns one value per series")
     if kind not in ("vector", "scalar") or not isinstance(result, list):
         raise Invalid("the answer is not from the Prometheus API")
-    pairs = [result] if kind == "scalar" else [one.get("value") for one in result]
+    pairs = [result] if kind == "scalar" else [series.get("value") for series in result]
     if len(pairs) > MOST_SERIES:
         raise Invalid(f"the query gives {len(pairs):,} series, maximum {MOST_SERIES:,}")
     try:
@@ -52,17 +52,17 @@ def judge_metric(
             return Finding(Answer.FAILED, told)
         base = baseline[0]
     ratios = [value / base for value in values]
-    if any(math.isnan(one) for one in ratios):
+    if any(math.isnan(ratio) for ratio in ratios):
         return Finding(Answer.FAILED, "the query gives NaN")
-    good = [one for one in ratios if rule.comparison.holds(one, rule.threshold)]
+    good = [ratio for ratio in ratios if rule.comparison.holds(ratio, rule.threshold)]
     passed = bool(good) if rule.several is Several.ANY else len(good) == len(ratios)
     what = f"{_listed(ratios)}{' of the baseline' if baseline is not None else ''}"
     wanted = f"{rule.comparison.lower().replace('_', ' ')} {rule.threshold:g}"
-    shown = tuple(one for one in ratios[:MOST_SHOWN] if math.isfinite(one))
+    shown = tuple(ratio for ratio in ratios[:MOST_SHOWN] if math.isfinite(ratio))
     answer = Answer.PASSED if passed else Answer.FAILED
     return Finding(answer, f"{what}, wanted {wanted}", shown)
 
 
 def _listed(values: Sequence[float]) -> str:
-    shown = ", ".join(f"{one:g}" for one in values[:5])
+    shown = ", ".join(f"{value:g}" for value in values[:5])
     return f"{shown}, …" if len(values) > 5 else shown or "nothing"

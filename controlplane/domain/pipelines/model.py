@@ -123,12 +123,14 @@ class Pipeline:
     @cached_property
     def stage(self) -> dict[StageId, Stage]:
         """Returns stages by id."""
-        return {one.id: one for one in self.stages}
+        return {stage.id: stage for stage in self.stages}
 
     @cached_property
     def edges_into(self) -> dict[StageId, tuple[Edge, ...]]:
         """Returns the edges that end at each stage."""
-        return {one.id: tuple(e for e in self.edges if e.target == one.id) for one in self.stages}
+        return {
+            stage.id: tuple(e for e in self.edges if e.target == stage.id) for stage in self.stages
+        }
 
     @cached_property
     def gate(self) -> dict[GateId, tuple[Edge, Gate]]:
@@ -138,7 +140,9 @@ class Pipeline:
     @cached_property
     def workflow(self) -> dict[GateId, tuple[Stage, Gate]]:
         """Returns the workflows of stages by id, each with its stage."""
-        return {one.workflow.id: (one, one.workflow) for one in self.stages if one.workflow}
+        return {
+            stage.workflow.id: (stage, stage.workflow) for stage in self.stages if stage.workflow
+        }
 
     @cached_property
     def asked(self) -> tuple[tuple[Stage, Gate], ...]:
@@ -149,17 +153,19 @@ class Pipeline:
     @cached_property
     def groups(self) -> frozenset[str]:
         """Returns the ids of cluster groups that stages select services by, or roll out by."""
-        chosen = [one.selector.clusters.groups for one in self.stages if one.selector]
-        return frozenset().union(*chosen, *(one.rollout.groups for one in self.stages))
+        chosen = [stage.selector.clusters.groups for stage in self.stages if stage.selector]
+        return frozenset().union(*chosen, *(stage.rollout.groups for stage in self.stages))
 
     @cached_property
     def order(self) -> tuple[Stage, ...]:
         """Returns the stages in topological order. Raises Invalid on a cycle."""
         sources = {k: tuple(e.source for e in edges) for k, edges in self.edges_into.items()}
         try:
-            return tuple(self.stage[one] for one in TopologicalSorter(sources).static_order())
+            return tuple(
+                self.stage[stage_id] for stage_id in TopologicalSorter(sources).static_order()
+            )
         except CycleError as error:
-            names = " → ".join(self.stage[one].name for one in reversed(error.args[1]))
+            names = " → ".join(self.stage[stage_id].name for stage_id in reversed(error.args[1]))
             raise Invalid(f"stages form a cycle: {names}", field="edges") from None
 
     @cached_property
@@ -173,9 +179,9 @@ def validate(pipeline: Pipeline) -> Pipeline:
     _check_name(pipeline.name, "name")
     _check_count(len(pipeline.stages), MAX_STAGES, "stages")
     _check_count(len(pipeline.edges), MAX_EDGES, "edges", least=0)
-    _check_unique("stage id", (one.id for one in pipeline.stages), "stages")
-    _check_unique("stage name", (one.name for one in pipeline.stages), "stages")
-    _check_unique("edge id", (one.id for one in pipeline.edges), "edges")
+    _check_unique("stage id", (stage.id for stage in pipeline.stages), "stages")
+    _check_unique("stage name", (stage.name for stage in pipeline.stages), "stages")
+    _check_unique("edge id", (edge.id for edge in pipeline.edges), "edges")
     for number, stage in enumerate(pipeline.stages):
         _check_stage(stage, f"stages[{number}]")
     services = (service for stage in pipeline.stages for service in stage.services)
@@ -241,7 +247,7 @@ def _check_jobs(pipeline: Pipeline) -> None:
 
 def _check_triggers(pipeline: Pipeline) -> None:
     _check_count(len(pipeline.triggers), MAX_TRIGGERS, "triggers", least=0)
-    _check_unique("trigger", (one.name for one in pipeline.triggers), "triggers")
+    _check_unique("trigger", (trigger.name for trigger in pipeline.triggers), "triggers")
     for number, trigger in enumerate(pipeline.triggers):
         trigger.check(f"triggers[{number}]")
         if isinstance(trigger.rule, ScheduleRule) and pipeline.on_commit:

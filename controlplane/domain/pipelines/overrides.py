@@ -98,12 +98,12 @@ def _remember(draft: Draft, call: str) -> None:
 
 def approvers_left(draft: Draft, event: ApproversLeft) -> None:
     """Voids the approvals of users who may no longer approve, for waiting releases."""
-    gone = {clip(one) for one in event.actors}
+    gone = {clip(actor) for actor in event.actors}
     for id in (*draft.pipeline.gate, *draft.pipeline.workflow):
         seat = seat_of(draft, id)
         if isinstance(seat, str):
             continue
-        kept = tuple(one for one in seat.state.approvals if one.actor not in gone)
+        kept = tuple(approval for approval in seat.state.approvals if approval.actor not in gone)
         if len(kept) == len(seat.state.approvals):
             continue
         put_state(draft, seat, approvals=kept)

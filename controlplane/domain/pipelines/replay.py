@@ -49,9 +49,9 @@ def replay(
     The engine ignores reports about releases that have not entered a stage, as always.
     """
     run = Replay(state)
-    for one in recorded:
-        _pass_time(pipeline, run, one.at)
-        _take(pipeline, run, one.events, one.at)
+    for moment in recorded:
+        _pass_time(pipeline, run, moment.at)
+        _take(pipeline, run, moment.events, moment.at)
     _pass_time(pipeline, run, until)
     return run
 
@@ -66,15 +66,17 @@ def _pass_time(pipeline: Pipeline, run: Replay, until: datetime) -> None:
 def _take(pipeline: Pipeline, run: Replay, events: Iterable[Event], at: datetime) -> None:
     for event in events:
         run.state, effects = step(pipeline, run.state, event, at)
-        wakes = [one.at for one in effects if isinstance(one, WakeAt)]
+        wakes = [effect.at for effect in effects if isinstance(effect, WakeAt)]
         run.wake = wakes[0] if wakes else run.wake
-        for one in effects:
-            if isinstance(one, Promote):
-                _note(run, Promotion(at, one.stage, one.release, one.back))
+        for effect in effects:
+            if isinstance(effect, Promote):
+                _note(run, Promotion(at, effect.stage, effect.release, effect.back))
 
 
 def _note(run: Replay, promotion: Promotion) -> None:
     """The first batch of a rollout represents it."""
     key = (promotion.stage, promotion.release, promotion.back)
-    if all((one.stage, one.release, one.back) != key for one in run.promotions):
+    if all(
+        (promotion.stage, promotion.release, promotion.back) != key for promotion in run.promotions
+    ):
         run.promotions.append(promotion)

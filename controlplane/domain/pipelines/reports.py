@@ -93,7 +93,7 @@ def verification_failed(draft: Draft, event: VerificationFailed) -> None:
 
 def frozen(draft: Draft, event: Frozen) -> None:
     """Replaces the set of frozen services."""
-    draft.frozen = {one: clip(reason) for one, reason in event.services.items()}
+    draft.frozen = {service: clip(reason) for service, reason in event.services.items()}
 
 
 def budgeted(draft: Draft, event: Budgeted) -> None:
@@ -159,7 +159,7 @@ def _find_check(
         return "no check is waiting for this answer"
     check = seat.state.checks.get(event.step)
     steps = steps_of(seat.gate.rule, seat.gate.patience)
-    step = next((one for one in steps if one.name == event.step), None)
+    step = next((candidate for candidate in steps if candidate.name == event.step), None)
     if check is None or step is None or check.key != event.key:
         return "the answer belongs to an outdated check"
     if check.status is not GateStatus.RUNNING or check.pausing:
@@ -179,29 +179,31 @@ def _assess(
 ) -> None:
     """Derives a stage's health from its services and its rollout limits."""
     before = draft.stage(stage.id)
-    progress = {one: _progress(how, healths.get(one)) for one, how in before.progress.items()}
+    progress = {
+        service: _progress(how, healths.get(service)) for service, how in before.progress.items()
+    }
     waves = standing_of(draft, stage, before).waves
     if current_wave(waves, progress)[0] > current_wave(waves, before.progress)[0]:
         draft.change_stage(stage.id, wave_done_at=draft.now)
     draft.change_stage(stage.id, progress=progress)
     if before.stopped:
         return set_health(draft, stage.id, Health.FAILED, before.stopped)
-    failed = [one for one, how in progress.items() if how is Progress.FAILED]
+    failed = [service for service, how in progress.items() if how is Progress.FAILED]
     if len(failed) > stage.rollout.max_failed:
         told = reasons.get(failed[0], "")
         if len(failed) > 1:
             told = f"{told} ({len(failed)} failed, {stage.rollout.max_failed} may)"
         return set_health(draft, stage.id, Health.FAILED, told)
     open_ones = [
-        one
+        service
         for wave in waves
-        for one in wave
-        if one not in failed and healths.get(one) is not Health.HEALTHY
+        for service in wave
+        if service not in failed and healths.get(service) is not Health.HEALTHY
     ]
     if not open_ones:
         told = f"{len(failed)} services failed, as many may" if failed else ""
         return set_health(draft, stage.id, Health.HEALTHY, told)
-    slow = next((reasons[one] for one in open_ones if one in reasons), "")
+    slow = next((reasons[service] for service in open_ones if service in reasons), "")
     set_health(draft, stage.id, Health.PROGRESSING, slow or f"{len(open_ones)} services to go")
 
 
@@ -224,7 +226,7 @@ def _render_problem(draft: Draft, event: Rendered) -> str | None:
     if draft.pipeline.stage[event.stage].git is not None:
         return None  # The render used a commit that the release is going to become.
     moving = set(draft.releases[event.release].commits.values())
-    strange = sorted({one.commit for one in event.revisions.values()} - moving)
+    strange = sorted({revision.commit for revision in event.revisions.values()} - moving)
     return f"commit {strange[0]} is not part of the release" if strange else None
 
 

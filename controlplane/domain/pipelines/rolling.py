@@ -26,7 +26,7 @@ def roll(draft: Draft, stage: Stage) -> None:
     if not batch.services:
         waits = held.change is not None and held.change.state is ChangeState.OPEN
         return _tell(draft, stage, str(held.change) if waits else batch.reason)
-    revisions = {one: held.revisions[one] for one in batch.services}
+    revisions = {service: held.revisions[service] for service in batch.services}
     if bad := draft.bad_among(revisions.values()):
         return _tell(draft, stage, bad)
     key = f"promote/{stage.id}/{held.release}/{held.attempt}/{held.batches}"
@@ -41,7 +41,9 @@ def roll(draft: Draft, stage: Stage) -> None:
 def standing_of(draft: Draft, stage: Stage, held: StageState) -> Standing:
     """Returns the rollout state over the existing services with a revision."""
     waves = stage.waves or (stage.services,)
-    present = tuple(tuple(one for one in wave if one in held.revisions) for wave in waves)
+    present = tuple(
+        tuple(service for service in wave if service in held.revisions) for wave in waves
+    )
     return Standing(
         waves=tuple(wave for wave in present if wave),
         progress=held.progress,
@@ -55,7 +57,7 @@ def standing_of(draft: Draft, stage: Stage, held: StageState) -> Standing:
 def begin_again(draft: Draft, stage: Stage) -> None:
     """Gives the release again to the services that are not healthy with it, or to all."""
     held = draft.stage(stage.id)
-    well = {one: how for one, how in held.progress.items() if how is Progress.HEALTHY}
+    well = {service: how for service, how in held.progress.items() if how is Progress.HEALTHY}
     partly = stage.rollout.strategy is not Strategy.ALL and len(well) < len(held.revisions)
     draft.change_stage(
         stage.id,
@@ -91,11 +93,11 @@ def guard(draft: Draft, stage: Stage) -> None:
 def put_back(draft: Draft, stage: Stage, why: str) -> None:
     """Rolls the stage back to its last good release, and denies the failed one."""
     held = draft.stage(stage.id)
-    good = {one: r for one, r in held.good.items() if one in stage.services}
+    good = {service: r for service, r in held.good.items() if service in stage.services}
     if held.release is None or held.good_release is None or not good:
         return
     text = clip(f"{held.release} was rolled back to {held.good_release}: {why}")
-    kept = {one.digest for one in good.values()}
+    kept = {revision.digest for revision in good.values()}
     for revision in held.revisions.values():
         if revision.digest not in kept:
             draft.refuse_revision(revision.digest, f"towline: {why}")

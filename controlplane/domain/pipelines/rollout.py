@@ -63,7 +63,9 @@ class Rollout:
     def check(self, field: str) -> None:
         """Raises Invalid for fields that do not fit the strategy or exceed a limit."""
         counts = (self.max_unavailable, self.max_per_group, self.max_failed)
-        if not all(0 <= one <= MAX_COUNT for one in (*counts, self.canary_count, self.wave_size)):
+        if not all(
+            0 <= count <= MAX_COUNT for count in (*counts, self.canary_count, self.wave_size)
+        ):
             raise Invalid(f"counts must be 0 to {MAX_COUNT:,}", field=field)
         if not 0 <= self.pause_seconds <= MAX_PAUSE_SECONDS:
             raise Invalid(
@@ -113,7 +115,7 @@ def plan(rollout: Rollout, members: Sequence[Member]) -> Waves:
             waves = [ordered]
     is_canary = rollout.strategy is Strategy.CANARY and bool(members)
     kept = [wave for number, wave in enumerate(waves) if wave or (is_canary and not number)]
-    return tuple(tuple(one.service for one in wave) for wave in kept)
+    return tuple(tuple(member.service for member in wave) for wave in kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +161,20 @@ def next_batch(rollout: Rollout, standing: Standing, now: datetime) -> Batch:
     """Selects the next services: of the first incomplete wave, as many as the limits allow."""
     progress = standing.progress
     number, wave = current_wave(standing.waves, progress)
-    waiting = [one for one in wave if one not in progress]
+    waiting = [service for service in wave if service not in progress]
     if not waiting:
         return Batch(reason=_told(standing, number))
-    begun = any(one in progress for one in wave)
+    begun = any(service in progress for service in wave)
     if number and not begun and standing.wave_done_at is not None:
         until = standing.wave_done_at + timedelta(seconds=rollout.pause_seconds)
         if now < until:
             return Batch(reason=f"wave {number + 1} begins at {until:%H:%M:%S} UTC", wake=until)
-    thawed = [one for one in waiting if one not in standing.frozen]
+    thawed = [service for service in waiting if service not in standing.frozen]
     if not thawed:
         return Batch(reason=f"{len(waiting)} services are in frozen clusters")
     room = standing.room
     may = set(thawed if room is None else room.free)
-    free = [one for one in thawed if one in may]
+    free = [service for service in thawed if service in may]
     if room is not None and not free:
         return Batch(reason=room.reason, wake=now + _LOOK_FOR_ROOM)
     chosen = _with_room(rollout, standing, free)
@@ -184,23 +186,23 @@ def current_wave(
 ) -> tuple[int, tuple[ServiceId, ...]]:
     """Returns the first incomplete wave, and its zero-based number."""
     for number, wave in enumerate(waves):
-        if any(progress.get(one) in (None, Progress.GIVEN) for one in wave):
+        if any(progress.get(service) in (None, Progress.GIVEN) for service in wave):
             return number, wave
     return len(waves), ()
 
 
 def _canaries_first(rollout: Rollout, ordered: Sequence[Member]) -> list[list[Member]]:
-    clusters = sorted({one.cluster for one in ordered})
+    clusters = sorted({member.cluster for member in ordered})
     chosen = set(rollout.canaries) or set(clusters[: rollout.canary_count])
-    first = [one for one in ordered if one.cluster in chosen]
-    return [first, [one for one in ordered if one.cluster not in chosen]]
+    first = [member for member in ordered if member.cluster in chosen]
+    return [first, [member for member in ordered if member.cluster not in chosen]]
 
 
 def _by_group(rollout: Rollout, ordered: Sequence[Member]) -> list[list[Member]]:
     waves: list[list[Member]] = [[] for _ in range(len(rollout.groups) + 1)]
-    for one in ordered:
-        places = [n for n, group in enumerate(rollout.groups) if group in one.groups]
-        waves[places[0] if places else -1].append(one)
+    for member in ordered:
+        places = [n for n, group in enumerate(rollout.groups) if group in member.groups]
+        waves[places[0] if places else -1].append(member)
     return waves
 
 
@@ -211,13 +213,13 @@ def _with_room(
     room = rollout.max_unavailable - len(under_way) if rollout.max_unavailable else len(waiting)
     if not rollout.max_per_group:
         return list(waiting[: max(room, 0)])
-    busy = Counter(standing.group_of.get(one) for one in under_way)
+    busy = Counter(standing.group_of.get(service) for service in under_way)
     chosen: list[ServiceId] = []
-    for one in waiting:
-        group = standing.group_of.get(one)
+    for service in waiting:
+        group = standing.group_of.get(service)
         if len(chosen) < room and (group is None or busy[group] < rollout.max_per_group):
             busy[group] += 1
-            chosen.append(one)
+            chosen.append(service)
     return chosen
 
 

@@ -356,7 +356,7 @@ def rules_of(rule: Rule) -> Sequence[object]:
 
 def job_rules(rule: Rule) -> list[JobRule]:
     """Returns the jobs that a gate may run."""
-    return [one for one in rules_of(rule) if isinstance(one, JobRule)]
+    return [job for job in rules_of(rule) if isinstance(job, JobRule)]
 
 
 def approval_of(rule: Rule) -> ApprovalRule | None:
@@ -371,7 +371,7 @@ def _check_step(step: Step, names: Sequence[str], field: str) -> None:
     check_text(step.name, f"{field}.name", 63)
     if not step.name.replace("-", "").replace("_", "").isalnum():
         raise Invalid("must consist of letters, digits, - and _", field=f"{field}.name")
-    if strange := [one for one in step.after if one not in names]:
+    if strange := [name for name in step.after if name not in names]:
         raise Invalid(f"step {strange[0]} does not exist", field=f"{field}.after")
     step.rule.check(field)
     step.patience.check(field)

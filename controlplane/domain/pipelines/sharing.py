@@ -28,5 +28,5 @@ def check_order(pipelines: Iterable[Pipeline], names: Mapping[str, str]) -> None
     try:
         TopologicalSorter(before).prepare()
     except CycleError as error:
-        circle = " → ".join(names.get(one, one) for one in reversed(error.args[1]))
+        circle = " → ".join(names.get(service, service) for service in reversed(error.args[1]))
         raise Invalid(f"pipelines would promote in a cycle: {circle}", field="stages") from None

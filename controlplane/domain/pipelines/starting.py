@@ -127,7 +127,9 @@ def _write(draft: Draft, trigger: Trigger) -> None:
     if state is None or state.status is not FoundStatus.WAITING:
         return
     first = draft.pipeline.first
-    held = next((draft.frozen[one] for one in first.services if one in draft.frozen), None)
+    held = next(
+        (draft.frozen[service] for service in first.services if service in draft.frozen), None
+    )
     if why := draft.paused or held:
         draft.triggers[trigger.id] = replace(state, reason=why)
         return
@@ -138,7 +140,7 @@ def _write(draft: Draft, trigger: Trigger) -> None:
 
 
 def _trigger(draft: Draft, id: str) -> Trigger | None:
-    return next((one for one in draft.pipeline.triggers if one.id == id), None)
+    return next((trigger for trigger in draft.pipeline.triggers if trigger.id == id), None)
 
 
 def _awaited(draft: Draft, event: FoundWritten | FoundFailed) -> TriggerState | None:

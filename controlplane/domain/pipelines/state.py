@@ -67,7 +67,7 @@ class Release:
     @property
     def commits(self) -> Mapping[ServiceId, str]:
         """Returns the commit of each service of the first stage."""
-        return {service: one.commit for service, one in self.revisions.items()}
+        return {service: revision.commit for service, revision in self.revisions.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,10 +293,12 @@ class State:
 
 def digests_of(revisions: Revisions) -> Digests:
     """Returns the digest of each service."""
-    return {service: one.digest for service, one in revisions.items()}
+    return {service: revision.digest for service, revision in revisions.items()}
 
 
 def fingerprint(revisions: Revisions) -> str:
     """Returns twelve hex characters that identify exactly these revisions."""
-    lines = sorted(f"{key}\0{one.commit}\0{one.digest}" for key, one in revisions.items())
+    lines = sorted(
+        f"{key}\0{revision.commit}\0{revision.digest}" for key, revision in revisions.items()
+    )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

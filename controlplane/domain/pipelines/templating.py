@@ -22,9 +22,9 @@ def filled(value: Any, values: Mapping[str, str]) -> Any:
             raise Invalid("a text of the manifest is too long after placeholders are replaced")
         return text
     if isinstance(value, Mapping):
-        return {key: filled(one, values) for key, one in value.items()}
+        return {key: filled(item, values) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [filled(one, values) for one in value]
+        return [filled(item, values) for item in value]
     return value
 
 

@@ -36,12 +36,12 @@ Tryouts = Mapping[tuple[str, str], Tryout]
 def tryouts(pipeline: Pipeline, state: State) -> Tryouts:
     """Returns all needed branches, by repository and branch name."""
     found = [*_of_stages(pipeline, state), *_of_triggers(pipeline, state)]
-    return {(one.repository_id, one.branch): one for one in found}
+    return {(tryout.repository_id, tryout.branch): tryout for tryout in found}
 
 
 def left_over(before: Tryouts, after: Tryouts) -> list[Tryout]:
     """Returns the branches that were needed before and no longer are."""
-    return [one for key, one in before.items() if key not in after]
+    return [tryout for key, tryout in before.items() if key not in after]
 
 
 def release_values(pipeline: Pipeline, stage: Stage, release: Release) -> dict[str, str]:
@@ -110,7 +110,7 @@ def _tryout(
     write: GitWrite, repository: str, values: Mapping[str, str], attempt: int, number: int
 ) -> Iterator[Tryout]:
     """Returns None if the branch name cannot be filled in, or if the next release uses it too."""
-    if not any(one in write.branch for one in _OWN):
+    if not any(placeholder in write.branch for placeholder in _OWN):
         return
     try:
         branch = branch_of(write, values, attempt)

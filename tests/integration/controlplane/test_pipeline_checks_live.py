@@ -400,7 +400,7 @@ async def test_a_stages_own_job_runs_once_its_services_are_healthy(stand: Stand)
     assert (await stand.prod()).health is Health.PROGRESSING
     await end_job(stand, JobPhase.SUCCEEDED)
     held, (_, gate) = await stand.prod(), (await stand.view()).spec.asked[0]
-    assert held.reason == "its workflow: sign: waits for people"
+    assert held.reason == "its workflow: sign: waiting for approval"
     other = dict.fromkeys(held.revisions, "other")
     with pytest.raises(Conflict, match="no longer what you looked at"):
         await stand.world.pipelines.approve(stand.world.admin, gate.id, other)
@@ -490,7 +490,7 @@ async def test_stopping_the_line_and_letting_it_run_are_two_rights(stand: Stand)
     for refused in (pipelines.resume(on_call, id), pipelines.retry(on_call, id, "prod")):
         with pytest.raises(Forbidden):
             await refused
-    with pytest.raises(Conflict, match="not taking in"):
+    with pytest.raises(Conflict, match="not rolling out"):
         await stand.overrides.abort(on_call, id, "dev")
     await pipelines.resume(person(Role.EDITOR, "bo"), id)
     assert (await stand.view()).state.paused is None
@@ -553,7 +553,7 @@ async def test_a_selector_that_matches_nothing_says_so(stand: Stand) -> None:
     await stand.push()
     view = await stand.view()
     (candidate,) = view.state.candidates.values()
-    assert candidate.reason == "the selector of prod matches no service"
+    assert candidate.reason == "the selector of stage prod matches no service"
 
 
 async def test_a_group_by_which_a_roll_out_goes_is_there_and_stays(stand: Stand) -> None:

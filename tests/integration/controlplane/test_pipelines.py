@@ -154,8 +154,8 @@ async def test_two_people_who_approve_at_once_both_count(world: World) -> None:
     )
     (refused,) = [one for one in told if isinstance(one, Conflict)]
     # The gate may be open by the time that the second click is judged.
-    late = "nothing waits at gate sign-off"
-    assert refused.message in ("bo@example.org has approved already", late)
+    late = "no release is waiting at gate sign-off"
+    assert refused.message in ("bo@example.org has already approved", late)
     await line.settle()
     assert (await world.get(line.prod)).digest == digests[line.prod.id]
 

@@ -46,7 +46,7 @@ async def test_a_password_opens_a_session_that_ends(door: Gate) -> None:
         await door.identity.authenticate(secret)
     idle = await door.signin.by_password("bo@example.org", PASSWORD, "")
     await door.world.clock.advance(13 * 3600)
-    with pytest.raises(Unauthenticated, match="not used for too long"):
+    with pytest.raises(Unauthenticated, match="expired through inactivity"):
         await door.identity.authenticate(idle)
     left = await door.signin.by_password("bo@example.org", PASSWORD, "")
     actor = await door.identity.authenticate(left)

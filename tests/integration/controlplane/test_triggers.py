@@ -427,7 +427,7 @@ async def test_a_private_registry_is_asked_with_the_credentials_of_its_repositor
     stand.registry.push("shop", "1.0.0")
     await stand.save(ImageRule(stand.image))
     await stand.look()
-    assert "refuses to sign in" in (await stand.row()).error
+    assert "rejected the credentials" in (await stand.row()).error
     credentials = GitCredentials(username="ann", password="canary-18cd-registry")
     change = RepositoryChange(f"http://{stand.image}", credentials)
     await stand.world.repositories.create(stand.world.admin, change)

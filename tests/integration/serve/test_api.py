@@ -215,7 +215,7 @@ async def test_a_batch_is_refused(hub: Running) -> None:
     status, told = await send(hub, [{"query": ME}] * 2)
     (error,) = orjson.loads(told)["errors"]
     assert (status, error["extensions"]["code"]) == (400, "INVALID")
-    assert "batches are not taken" in error["message"]
+    assert "batches are not supported" in error["message"]
 
 
 async def test_an_unknown_enum_value_is_named(hub: Running) -> None:

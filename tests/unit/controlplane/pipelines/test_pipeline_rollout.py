@@ -265,7 +265,7 @@ def test_what_fails_before_it_has_proved_itself_goes_back() -> None:
     assert waiting is not None
     roll.line.render("prod", waiting.release)
     waiting = roll.line.candidate("dev prod")
-    assert waiting is not None and "known to be bad" in waiting.reason
+    assert waiting is not None and "is denied" in waiting.reason
     assert roll.line.stage("prod").health is Health.HEALTHY
 
 
