@@ -16,7 +16,7 @@ class Sealer(Protocol):
     def open(self, sealed: bytes, context: str) -> bytes: ...
 
     def is_current(self, sealed: bytes) -> bool:
-        """Whether the value was encrypted with the current key."""
+        """Returns whether the value was encrypted with the current key."""
         ...
 
 
@@ -24,7 +24,7 @@ class KeyRing(Sealer, Protocol):
     """A sealer with several keys; it decrypts the values of all of them."""
 
     def holds(self, id: str) -> bool:
-        """Whether the ring has a key."""
+        """Returns whether the ring has a key."""
         ...
 
     def take(self, id: str, key: bytes) -> None:
@@ -82,7 +82,7 @@ class Passwords(Protocol):
     async def hash(self, password: str) -> str: ...
 
     async def verify(self, hash: str | None, password: str) -> bool:
-        """Whether the password matches; takes the same time without a hash. Raises LimitExceeded if
+        """Returns whether the password matches; takes the same time without a hash. Raises LimitExceeded if
         busy.
         """
         ...

@@ -37,7 +37,7 @@ class AuthSettings(BaseModel):
     public_url: str = ""
     """URL under which browsers reach this installation. Default: the URL of each request."""
     local: bool = True
-    """Whether users can sign in with a password that is stored here."""
+    """Enables sign-in with a password that is stored here."""
     oidc: tuple[OidcSettings, ...] = ()
     """Identity providers."""
     oidc_ca_file: Path | None = None
@@ -170,7 +170,7 @@ class ControlPlaneSettings(BaseModel):
     agents_port: int = 8444
     """Port for agents; shown in the installation instructions of clusters."""
     introspection: bool = True
-    """Whether signed-in users can query the API's schema (introspection)."""
+    """Lets signed-in users query the API's schema (introspection)."""
     signing_key: str = ""
     """Public key (PEM) that verifies renders; shown in the installation instructions of agents."""
     database: SecretStr | None = None

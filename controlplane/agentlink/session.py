@@ -233,7 +233,7 @@ class Session:
                     await self._room.wait()
 
     def _is_full(self) -> bool:
-        """Whether too many reports are uncommitted to read more."""
+        """Returns whether too many reports are uncommitted to read more."""
         many = len(self._reports) >= _MOST_WAITING_REPORTS
         return many or self._waiting_bytes >= _MOST_WAITING_BYTES
 

@@ -26,7 +26,7 @@ class Project:
 
     @property
     def default(self) -> bool:
-        """Whether this is the default project, which holds everything without a project."""
+        """Returns whether this is the default project, which holds everything without a project."""
         return self.id == DEFAULT_PROJECT
 
 

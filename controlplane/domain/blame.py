@@ -59,7 +59,7 @@ class Managed:
 
     @property
     def is_ours(self) -> bool:
-        """Whether an agent wrote the field on behalf of its service."""
+        """Returns whether an agent wrote the field on behalf of its service."""
         return self.manager == FIELD_MANAGER and not self.subresource
 
 

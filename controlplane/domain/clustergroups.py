@@ -45,7 +45,7 @@ class ClusterGroup:
         return Target.within(Kind.CLUSTER, self.project_id, self.id, self.name)
 
     def holds(self, cluster: Cluster) -> bool:
-        """Whether the group contains a cluster."""
+        """Returns whether the group contains a cluster."""
         if self.project_id not in (None, cluster.project_id or DEFAULT_PROJECT):
             return False
         by_tags = bool(self.tags) and self.tags.items() <= cluster.tags.items()

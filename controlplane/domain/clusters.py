@@ -107,7 +107,7 @@ class Cluster:
 
     @property
     def keeps_agent(self) -> bool:
-        """Whether bulk upgrades of agents skip this cluster."""
+        """Returns whether bulk upgrades of agents skip this cluster."""
         return self.tags.get(AGENT_TAG) == KEEP
 
     @property

@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def is_final(self) -> bool:
-        """Whether the status will not change any more."""
+        """Returns whether the status will not change any more."""
         return self.state != "pending"
 
 

@@ -60,7 +60,7 @@ def ref_of(helm: Mapping[str, Any]) -> str:
 
 
 def follows_chart(ref: str, helm: Mapping[str, Any] | None) -> bool:
-    """Whether a ref is the chart of these settings, as in services of a Helm repository.
+    """Returns whether a ref is the chart of these settings, as in services of a Helm repository.
 
     In services of a git repository the settings name the chart's source by URL or folder.
     """

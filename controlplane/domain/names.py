@@ -24,7 +24,7 @@ def check_label(value: str, field: str) -> str:
 
 
 def is_label(value: str) -> bool:
-    """Whether this is an RFC 1123 label."""
+    """Returns whether this is an RFC 1123 label."""
     return _LABEL.fullmatch(value) is not None
 
 

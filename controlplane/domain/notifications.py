@@ -192,7 +192,7 @@ class RouterFilter:
     regex: str = ""
 
     def fits(self, one: Notification) -> bool:
-        """Whether the notification matches."""
+        """Returns whether the notification matches."""
         return (
             self.cluster_id in ("", one.cluster_id)
             and self.service_id in ("", one.service_id)
@@ -225,7 +225,7 @@ class Router:
         return standing(self.project_id, self.id, self.name)
 
     def takes(self, one: Notification) -> bool:
-        """Whether the router forwards the notification."""
+        """Returns whether the router forwards the notification."""
         return (
             self.project_id in ("", one.project_id)
             and one.severity.rank >= self.severity.rank
@@ -255,7 +255,7 @@ def standing(project_id: str, id: str = "", name: str = "") -> Target:
 
 
 def event_fits(kind: NotificationKind, wanted: str) -> bool:
-    """Whether a kind matches a router's event pattern."""
+    """Returns whether a kind matches a router's event pattern."""
     return wanted in ("*", kind.value, f"{kind.value.partition('.')[0]}.*")
 
 

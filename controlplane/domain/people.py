@@ -16,7 +16,7 @@ TICKET_LIFE = timedelta(seconds=60)
 
 
 class UserKind(StrEnum):
-    """Whether a user is a person or a program."""
+    """Kind of a user: a person or a program."""
 
     PERSON = "person"
     SERVICE_ACCOUNT = "service-account"

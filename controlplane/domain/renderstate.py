@@ -40,14 +40,16 @@ class RenderState:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no commit can change the service, because a pipeline moves it or it is pinned."""
+        """Returns whether no commit can change the service, because a pipeline moves it
+        or it is pinned.
+        """
         if self.pinned is None or self.promoted:
             return self.promoted
         held = self.sha == self.pinned and self.source is not None
         return held and self.render_error is None
 
     def is_stale(self, ids: Mapping[str, str | None]) -> bool:
-        """Whether an input of the last render has changed; `ids` are git object ids."""
+        """Returns whether an input of the last render has changed; `ids` are git object ids."""
         undone = self.waiting or self.source is None or self.render_error is not None
         if undone or not self.reads:
             return True

@@ -81,7 +81,7 @@ class Rotation:
 
     @property
     def active(self) -> bool:
-        """Whether the rotation is still running."""
+        """Returns whether the rotation is still running."""
         return self.phase not in ENDED
 
 

@@ -81,7 +81,7 @@ class ImageTerm:
     version: str = ""
 
     def matches(self, name: str, tag: str) -> bool:
-        """Whether an image with this repository path and tag matches."""
+        """Returns whether an image with this repository path and tag matches."""
         return self._is_named(name) and self._is_of_version(tag)
 
     def _is_named(self, name: str) -> bool:
@@ -179,7 +179,7 @@ def version_of(tag: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def is_like(text: str, pattern: str) -> bool:
-    """Whether a text matches a pattern in which `*` matches anything, ignoring case."""
+    """Returns whether a text matches a pattern in which `*` matches anything, ignoring case."""
     plain = pattern.lower().replace("[", "[[]").replace("?", "[?]")
     return fnmatchcase(text.lower(), plain)
 

@@ -97,7 +97,7 @@ class Secret:
 
     @property
     def rotating(self) -> bool:
-        """Whether a rotation of the secret is running."""
+        """Returns whether a rotation of the secret is running."""
         return self.rotation is not None and self.rotation.active
 
 

@@ -57,7 +57,7 @@ class FolderSource:
         return len(self.pattern.split("/")) - (self.base.count("/") + 1 if self.base else 0)
 
     def fits(self, path: str) -> bool:
-        """Whether a folder matches."""
+        """Returns whether a folder matches."""
         if any(_same(path, pattern) for pattern in self.excluded):
             return False
         return _same(path, self.pattern)

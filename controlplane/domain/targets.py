@@ -72,7 +72,7 @@ class Present:
     uses: Mapping[ServiceId, Mapping[str, str]] = field(default_factory=dict)
 
     def differs(self, service: Service, wanted: Wanted) -> bool:
-        """Whether a service differs from its generated form."""
+        """Returns whether a service differs from its generated form."""
         secrets = wanted.template.secrets
         others = secrets is not None and secrets != self.uses.get(service.id, {})
         return others or bool(changed_columns(service, wanted))

@@ -75,7 +75,7 @@ class Override:
 
     @property
     def empty(self) -> bool:
-        """Whether the override changes nothing, regardless of the template."""
+        """Returns whether the override changes nothing, regardless of the template."""
         return self == Override()
 
 

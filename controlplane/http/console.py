@@ -88,7 +88,7 @@ class Console:
 
 
 def _is_page(request: Request) -> bool:
-    """Whether a person navigates there with a browser."""
+    """Returns whether a person navigates there with a browser."""
     wants_page = "text/html" in request.headers.get("accept", "")
     return wants_page and not request.url.path.startswith(_PROGRAMS)
 

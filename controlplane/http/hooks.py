@@ -127,7 +127,7 @@ def is_genuine(
     query: Mapping[str, str],
     body: bytes,
 ) -> bool:
-    """Whether a request carries the proof of the secret; never without a secret.
+    """Returns whether a request carries the proof of the secret; never without a secret.
 
     GitHub (packages of GHCR) and the plain provider sign the body with HMAC-SHA256. Harbor sends
     the secret as its authorization header. Docker Hub supports neither: the secret is in the URL's

@@ -42,7 +42,7 @@ class KnownHosts:
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
 
     def knows(self, host: str) -> bool:
-        """Whether a Host header names this installation."""
+        """Returns whether a Host header names this installation."""
         name = hostname(host)
         if ANY_HOST in self._names or name in self._names:
             return True

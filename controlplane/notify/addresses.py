@@ -48,7 +48,7 @@ class Addresses:
             self._judge(host, literal)
 
     def allows(self, address: Address) -> bool:
-        """Whether an address is allowed."""
+        """Returns whether an address is allowed."""
         plain = _plain(address)
         if any(plain in network for network in self._allowed):
             return True

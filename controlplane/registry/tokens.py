@@ -90,7 +90,7 @@ class Tokens:
 
 
 def is_local(host: str) -> bool:
-    """Whether a host (with a port) is localhost."""
+    """Returns whether a host (with a port) is localhost."""
     name = urlsplit(f"//{host}").hostname or ""
     try:
         return name == "localhost" or ip_address(name).is_loopback

@@ -41,7 +41,7 @@ class Actor:
     source: str = field(default="", compare=False)
 
     def may(self, verb: Verb, target: Target) -> bool:
-        """Whether the actor has the permission."""
+        """Returns whether the actor has the permission."""
         return self.policy.may(verb, target)
 
 

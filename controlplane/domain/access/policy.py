@@ -44,11 +44,11 @@ class Limit:
     scopes: tuple[Scope, ...] = ()
 
     def concerns(self, verb: Verb, kind: Kind) -> bool:
-        """Whether it permits the verb on the kind in some scope."""
+        """Returns whether it permits the verb on the kind in some scope."""
         return (not self.verbs or verb in self.verbs) and (not self.kinds or kind in self.kinds)
 
     def allows(self, verb: Verb, target: Target) -> bool:
-        """Whether it permits the verb on the target."""
+        """Returns whether it permits the verb on the target."""
         return self.concerns(verb, target.kind) and (
             not self.scopes or not set(self.scopes).isdisjoint(target.path)
         )
@@ -68,7 +68,7 @@ class Door:
     binding_ids: tuple[str, ...]
 
     def may_act_as(self, user: str, groups: Iterable[str] = ()) -> bool:
-        """Whether the actor may impersonate this user with these groups."""
+        """Returns whether the actor may impersonate this user with these groups."""
         wanted = (f"user:{user}", *(f"group:{group}" for group in groups))
         return all(matches_any(subject, self.impersonate) for subject in wanted)
 
@@ -114,7 +114,7 @@ class Policy:
         return tuple(scopes for scopes in sets if INSTALLATION not in scopes)
 
     def anywhere(self, verb: Verb, kind: Kind) -> bool:
-        """Whether the verb is permitted on this kind in at least one scope."""
+        """Returns whether the verb is permitted on this kind in at least one scope."""
         return all(self.visible(kind, verb))
 
     def door(self, cluster: Target, request: KubernetesRequest | None = None) -> Door | None:
@@ -139,7 +139,9 @@ class Policy:
         )
 
     def covers(self, role: Role, target: Target) -> bool:
-        """Whether binding the role there would give nobody permissions that this actor lacks."""
+        """Returns whether binding the role there would give nobody permissions that
+        this actor lacks.
+        """
         has_rights = all(
             self.may(verb, Target(kind, target.id, target.path)) for verb, kind in role.rights
         )

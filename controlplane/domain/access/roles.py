@@ -54,7 +54,7 @@ class KubernetesRule:
     names: tuple[str, ...] = ()
 
     def matches(self, request: KubernetesRequest) -> bool:
-        """Whether the rule permits the request."""
+        """Returns whether the rule permits the request."""
         return (
             _fits(request.verb, self.verbs)
             and _fits(request.group, self.groups)
@@ -80,13 +80,13 @@ class KubernetesRights:
     record_input: bool = False
 
     def allows(self, request: KubernetesRequest | None) -> bool:
-        """Whether a request is permitted; None asks about access to the cluster as such."""
+        """Returns whether a request is permitted; None asks about access to the cluster as such."""
         if request is None or request.describes or not self.rules:
             return True
         return any(rule.matches(request) for rule in self.rules)
 
     def covers(self, other: "KubernetesRights") -> bool:
-        """Whether these rights include the others."""
+        """Returns whether these rights include the others."""
         return (
             set(other.groups) <= set(self.groups)
             and (not self.rules or (bool(other.rules) and set(other.rules) <= set(self.rules)))
@@ -118,7 +118,7 @@ class Role:
 
     @property
     def built_in(self) -> bool:
-        """Whether the role is built in."""
+        """Returns whether the role is built in."""
         return self.id in BUILT_IN
 
 
@@ -202,7 +202,7 @@ def check_kubernetes(rights: KubernetesRights) -> KubernetesRights:
 
 
 def matches_any(value: str, patterns: Collection[str]) -> bool:
-    """Whether a value matches one of the patterns."""
+    """Returns whether a value matches one of the patterns."""
     return any(fnmatchcase(value, pattern) for pattern in patterns)
 
 

@@ -81,7 +81,7 @@ class Draft:
         return revisions if complete else None
 
     def covers(self, stage: StageId, revisions: Revisions) -> bool:
-        """Whether there is a revision for exactly the services of the stage."""
+        """Returns whether there is a revision for exactly the services of the stage."""
         return set(revisions) == set(self.pipeline.stage[stage].services)
 
     def bad_among(self, revisions: Iterable[Revision]) -> str | None:

@@ -43,7 +43,7 @@ class Verdict:
 
 
 def asks_people(rule: Rule, state: GateState) -> bool:
-    """Whether users decide now; a workflow asks for approval once
+    """Returns whether users decide now; a workflow asks for approval once
     the preceding steps have passed.
     """
     if state.status is not GateStatus.RUNNING:

@@ -53,7 +53,7 @@ def refuse(draft: Draft, edge: Edge, gate: Gate, why: str) -> None:
 
 
 def changes_nothing(held: StageState, render: Revisions) -> bool:
-    """Whether the stage already runs exactly this content."""
+    """Returns whether the stage already runs exactly this content."""
     return digests_of(held.revisions) == digests_of(render)
 
 

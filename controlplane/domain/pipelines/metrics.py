@@ -38,7 +38,7 @@ def samples(answer: Mapping[str, Any]) -> list[float]:
 def judge_metric(
     rule: MetricRule, values: Sequence[float], baseline: Sequence[float] | None = None
 ) -> Finding:
-    """Whether the values pass; `baseline` are the values of the rule's second query."""
+    """Returns whether the values pass; `baseline` are the values of the rule's second query."""
     if not values:
         told = "the query gives no series"
         return Finding(Answer.PASSED if rule.empty_passes else Answer.FAILED, told)

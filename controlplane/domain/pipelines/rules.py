@@ -230,7 +230,7 @@ class VersionRule:
             raise Invalid("must be a version range such as ^1.2", field=f"{field}.range") from None
 
     def holds(self, version: str) -> bool:
-        """Whether a version is in the range; text that is not a version is not."""
+        """Returns whether a version is in the range; text that is not a version is not."""
         try:
             return Version(version.removeprefix("v")) in NpmSpec(self.range)
         except ValueError:

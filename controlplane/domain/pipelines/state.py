@@ -250,7 +250,7 @@ class StageState:
 
     @property
     def promoting(self) -> bool:
-        """Whether a release has entered and has neither become healthy nor failed."""
+        """Returns whether a release has entered and has neither become healthy nor failed."""
         return self.release is not None and not self.verified and self.health != Health.FAILED
 
 

@@ -154,7 +154,7 @@ class Trigger:
 
     @property
     def watches(self) -> bool:
-        """Whether the trigger polls an external source."""
+        """Returns whether the trigger polls an external source."""
         return self.kind is not TriggerKind.SCHEDULE
 
     def check(self, field: str) -> None:
@@ -207,7 +207,7 @@ def check_pattern(pattern: str, field: str, *, needed: bool) -> None:
 
 
 def is_tag(text: str) -> bool:
-    """Whether this is a valid tag in a registry."""
+    """Returns whether this is a valid tag in a registry."""
     return _TAG.fullmatch(text) is not None
 
 

@@ -253,7 +253,7 @@ async def test_no_pipeline_gives_it(world: World) -> None:
     assert (await world.get(line.prod)).sequence == 0
     view = await line.view()
     stage = view.state.stages[view.spec.stages[1].id]
-    assert stage.health is Health.FAILED and "is denied" in stage.reason
+    assert stage.health is Health.FAILED and "known to be bad" in stage.reason
 
 
 async def test_a_lifted_one_has_to_prove_itself_anew(world: World, held: Service) -> None:
