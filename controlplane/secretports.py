@@ -82,7 +82,7 @@ class Passwords(Protocol):
     async def hash(self, password: str) -> str: ...
 
     async def verify(self, hash: str | None, password: str) -> bool:
-        """Returns whether the password matches; takes the same time without a hash. Raises LimitExceeded if
+        """Checks a password; takes the same time without a hash. Raises LimitExceeded if
         busy.
         """
         ...

@@ -82,7 +82,7 @@ class SqlSearch:
         return FoundPage(tuple(rows), len(shown) > first, len(ids))
 
     def _has_rare_terms(self, question: Question) -> bool:
-        """Returns whether words and other terms may match fewer rows together than PostgreSQL expects.
+        """Returns whether words and terms may match fewer rows together than PostgreSQL expects.
 
         PostgreSQL assumes that terms are independent of each other.
         """

@@ -637,7 +637,7 @@ async def test_pipelines_that_promote_in_a_circle_are_refused(stand: Stand) -> N
         [StageDraft("a", [prod.id]), StageDraft("b", [dev.id])],
         [EdgeDraft("a", "b")],
     )
-    with pytest.raises(Invalid, match="in a circle: .*shop"):
+    with pytest.raises(Invalid, match="in a cycle: .*shop"):
         await stand.world.pipelines.save(stand.world.admin, draft)
 
 
