@@ -124,7 +124,7 @@ async def test_a_taken_name_is_a_conflict(store: SqlStore) -> None:
     async with store.write() as tx:
         await tx.clusters.add(a_cluster())
     again = Cluster(ClusterId("other"), "c1", "Other", NOW, NOW)
-    with pytest.raises(Conflict, match="cluster exists already"):
+    with pytest.raises(Conflict, match="cluster already exists"):
         async with store.write() as tx:
             await tx.clusters.add(again)
     async with store.write() as tx:
