@@ -150,13 +150,13 @@ class Rows(Reading[T], Protocol[T]):
         """Locks rows, in the order of their ids, until the transaction ends, and returns them."""
         ...
 
-    async def add(self, one: T) -> None:
+    async def add(self, row: T) -> None:
         """Inserts a row. Raises Conflict if a row with the same unique name exists."""
         ...
 
     async def add_each(self, several: Iterable[T]) -> None: ...
 
-    async def put(self, one: T) -> None:
+    async def put(self, row: T) -> None:
         """Writes all columns of an existing row."""
         ...
 
@@ -219,7 +219,7 @@ class AuditTrail(Log[AuditEntry], Protocol):
 class Notifications(Log[Notification], Protocol):
     """Notifications: written together with their cause, routed afterwards."""
 
-    async def add(self, one: Notification) -> int:
+    async def add(self, row: Notification) -> int:
         """Appends a notification; returns its id."""
         ...
 

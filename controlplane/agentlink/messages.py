@@ -172,12 +172,12 @@ def _verification(service: Service) -> wire.Verification | None:
     )
 
 
-def _metric(one: MetricCheck) -> wire.MetricCheck:
+def _metric(check: MetricCheck) -> wire.MetricCheck:
     return wire.MetricCheck(
-        address=one.address,
-        query=one.query,
-        comparison=_COMPARISONS[one.comparison],
-        threshold=one.threshold,
+        address=check.address,
+        query=check.query,
+        comparison=_COMPARISONS[check.comparison],
+        threshold=check.threshold,
     )
 
 
@@ -244,23 +244,27 @@ def orphan(service_id: str, sequence: int) -> wire.Desired:
     return wire.Desired(service_id=service_id, sequence=sequence + 1, removal=wire.REMOVAL_ORPHAN)
 
 
-def command(one: Command) -> wire.Command:
+def command(command_: Command) -> wire.Command:
     """Translates a command; `run_job` translates commands that run a job."""
-    match one.kind:
+    match command_.kind:
         case CommandKind.TERMINATE:
-            terminate = wire.Terminate(service_id=one.service_id or "")
-            return wire.Command(id=one.id, terminate=terminate)
+            terminate = wire.Terminate(service_id=command_.service_id or "")
+            return wire.Command(id=command_.id, terminate=terminate)
         case CommandKind.CANCEL_JOB:
-            cancel = wire.CancelJob(command_id=one.payload["job"])
-            return wire.Command(id=one.id, cancel_job=cancel)
+            cancel = wire.CancelJob(command_id=command_.payload["job"])
+            return wire.Command(id=command_.id, cancel_job=cancel)
         case CommandKind.UPGRADE:
-            upgrade = wire.UpgradeAgent(version=one.payload["version"], image=one.payload["image"])
-            return wire.Command(id=one.id, upgrade=upgrade)
+            upgrade = wire.UpgradeAgent(
+                version=command_.payload["version"], image=command_.payload["image"]
+            )
+            return wire.Command(id=command_.id, upgrade=upgrade)
         case CommandKind.RENDER:
-            box = base64.b64decode(one.payload["box"])
-            return wire.Command(id=one.id, render=wire.RenderOrder(box=box))
+            box = base64.b64decode(command_.payload["box"])
+            return wire.Command(id=command_.id, render=wire.RenderOrder(box=box))
         case _:
-            return wire.Command(id=one.id, sync_now=wire.SyncNow(service_id=one.service_id or ""))
+            return wire.Command(
+                id=command_.id, sync_now=wire.SyncNow(service_id=command_.service_id or "")
+            )
 
 
 def run_job(job: ClusterJob, secrets: Iterable[SealedSecret]) -> wire.Command:
@@ -452,13 +456,13 @@ def _name(ref: wire.ObjectRef) -> ObjectName:
     )
 
 
-def _ref(one: ObjectName) -> wire.ObjectRef:
+def _ref(name: ObjectName) -> wire.ObjectRef:
     return wire.ObjectRef(
-        group=one.group,
-        version=one.version,
-        kind=one.kind,
-        namespace=one.namespace,
-        name=one.name,
+        group=name.group,
+        version=name.version,
+        kind=name.kind,
+        namespace=name.namespace,
+        name=name.name,
     )
 
 

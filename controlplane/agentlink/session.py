@@ -171,8 +171,8 @@ class Session:
                 f"the agent speaks protocol {hello.lowest_protocol} to "
                 f"{hello.highest_protocol}, this control plane {PROTOCOL}: upgrade the older one"
             )
-        told = await self._agents.connected(self.cluster_id, messages.greeting(hello))
-        self.greeted, cluster = True, told.cluster
+        greeting = await self._agents.connected(self.cluster_id, messages.greeting(hello))
+        self.greeted, cluster = True, greeting.cluster
         welcome = wire.Welcome(
             protocol=PROTOCOL,
             cluster_id=cluster.id,
@@ -187,7 +187,7 @@ class Session:
         await self._write(wire.HubMessage(welcome=welcome))
         self._sent = {held.service_id: held.sequence for held in hello.held}
         self._rewound = hello.acknowledged > cluster.acknowledged
-        await self._send_these(told.wanted)
+        await self._send_these(greeting.wanted)
 
     async def _send_changes(self) -> None:
         """Sends changes until goodbye."""
@@ -369,8 +369,8 @@ def _taken_at_once(reports: Sequence[wire.Report]) -> int:
     """Returns the number of oldest reports for one transaction: at
     least one, whatever its weight.
     """
-    told = (report.inventory for report in reports[:_MOST_AT_ONCE])
-    objects = accumulate(len(inventory.present) + len(inventory.gone) for inventory in told)
+    inventories = (report.inventory for report in reports[:_MOST_AT_ONCE])
+    objects = accumulate(len(inventory.present) + len(inventory.gone) for inventory in inventories)
     return max(1, sum(1 for _ in takewhile(lambda count: count <= _MOST_OBJECTS_AT_ONCE, objects)))
 
 

@@ -63,19 +63,19 @@ def commit_key(repository_id: str) -> str:
     return f"sha:{repository_id}"
 
 
-def outcome(one: Notification, repository_id: str) -> Outcome | None:
+def outcome(notification: Notification, repository_id: str) -> Outcome | None:
     """Converts a notification into the status of a repository's commit; None if it concerns no
     commit.
     """
-    text = (one.text or one.subject)[:_LONGEST_STATUS]
-    told = one.detail
-    if one.pipeline_id:
-        state, sha = _OF_STAGES.get(one.kind), told.get(commit_key(repository_id), "")
-        context = f"towline/{told.get('pipeline', '')}/{told.get('environment', '')}"
-        text = one.subject[:_LONGEST_STATUS]
+    text = (notification.text or notification.subject)[:_LONGEST_STATUS]
+    detail = notification.detail
+    if notification.pipeline_id:
+        state, sha = _OF_STAGES.get(notification.kind), detail.get(commit_key(repository_id), "")
+        context = f"towline/{detail.get('pipeline', '')}/{detail.get('environment', '')}"
+        text = notification.subject[:_LONGEST_STATUS]
     else:
-        state, sha = _STATES.get(told.get("stage", "")), told.get("sha", "")
-        context = f"towline/{told.get('cluster', '')}/{told.get('service', '')}"
+        state, sha = _STATES.get(detail.get("stage", "")), detail.get("sha", "")
+        context = f"towline/{detail.get('cluster', '')}/{detail.get('service', '')}"
     return Outcome(sha, state, context, text) if state and sha else None
 
 
@@ -101,13 +101,13 @@ class Host:
         accept = {"authorization": f"Bearer {token}", "accept": "application/vnd.github+json"}
         return cls(type, f"{api}/repos/{quote(path)}", headers | accept)
 
-    def status(self, one: Outcome) -> Outgoing:
+    def status(self, outcome: Outcome) -> Outgoing:
         """Builds the request that sets a commit status."""
-        url = f"{self.base}/statuses/{quote(one.sha, safe='')}"
-        body = {"state": one.state, "context": one.context, "description": one.text}
+        url = f"{self.base}/statuses/{quote(outcome.sha, safe='')}"
+        body = {"state": outcome.state, "context": outcome.context, "description": outcome.text}
         if self.type is SinkType.GITLAB:
-            state = "failed" if one.state == "failure" else one.state
-            body = {"state": state, "name": one.context, "description": one.text}
+            state = "failed" if outcome.state == "failure" else outcome.state
+            body = {"state": state, "name": outcome.context, "description": outcome.text}
         return Outgoing(url, orjson.dumps(body), self.headers)
 
     def requests_of(self, sha: str) -> str:
@@ -130,19 +130,19 @@ class Host:
         return "PATCH", f"{self.base}/issues/comments/{id}"
 
 
-def open_numbers(told: Any) -> list[int]:
+def open_numbers(listing: Any) -> list[int]:
     """Returns the numbers of the open pull requests in a listing. Raises ValueError or similar for
     any other content.
     """
-    found = (request for request in told if request["state"] in ("open", "opened"))
+    found = (request for request in listing if request["state"] in ("open", "opened"))
     return [int(request.get("iid") or request["number"]) for request in found]
 
 
-def comments(told: Any) -> list[tuple[int, str]]:
+def comments(listing: Any) -> list[tuple[int, str]]:
     """Returns id and text of the comments in a listing. Raises ValueError or similar for any other
     content.
     """
-    return [(int(comment["id"]), str(comment["body"] or "")) for comment in told]
+    return [(int(comment["id"]), str(comment["body"] or "")) for comment in listing]
 
 
 def marker(set_id: str) -> str:

@@ -36,15 +36,15 @@ def changed(before: Texts, given: GitCredentials, *, other_way: bool = False) ->
     Invalid if the credentials cannot work, or if a secret would be sent to another target than the
     one it was given for.
     """
-    told = {name: text for name, text in asdict(given).items() if text is not None}
+    changes = {name: text for name, text in asdict(given).items() if text is not None}
     after = dict(before)
     for group in (_SIGN_IN, _CERTIFICATE):
-        if any(told.get(name) for name in group):
+        if any(changes.get(name) for name in group):
             after = {name: text for name, text in after.items() if name not in group}
-            after |= {name: told[name] for name in group if told.get(name)}
+            after |= {name: changes[name] for name in group if changes.get(name)}
     for (name,) in _OTHERS:
-        if name in told:
-            after[name] = told[name]
+        if name in changes:
+            after[name] = changes[name]
     after = {name: text for name, text in after.items() if text}
     _check(after)
     moved = other_way or any(before.get(name) != after.get(name) for name in _WAY)

@@ -245,23 +245,23 @@ def _offer(
 
 
 def _imported(
-    graph: Graph, node: Node, one: Import, offered: Mapping[tuple[str, str], Flowing]
+    graph: Graph, node: Node, wanted: Import, offered: Mapping[tuple[str, str], Flowing]
 ) -> Flowing | None:
-    source = graph.get(one.source)
-    export = source.exports.get(one.export) if source else None
+    source = graph.get(wanted.source)
+    export = source.exports.get(wanted.export) if source else None
     if source is not None and export is not None and _granted(source, export, node):
-        value = offered.get((one.source, one.export))
+        value = offered.get((wanted.source, wanted.export))
         if value is not None:
             return value
-    return None if one.default is None else Flowing(one.default, ("default",))
+    return None if wanted.default is None else Flowing(wanted.default, ("default",))
 
 
-def _missing(graph: Graph, node: Node, one: Import) -> str:
-    source = graph.get(one.source)
+def _missing(graph: Graph, node: Node, wanted: Import) -> str:
+    source = graph.get(wanted.source)
     if source is None:
-        return f"import {one.alias}: its service was deleted"
-    export = source.exports.get(one.export)
-    what = f"import {one.alias}: {source.label}.{one.export}"
+        return f"import {wanted.alias}: its service was deleted"
+    export = source.exports.get(wanted.export)
+    what = f"import {wanted.alias}: {source.label}.{wanted.export}"
     if export is None:
         return f"{what} is not exported"
     if not _granted(source, export, node):
@@ -305,7 +305,7 @@ def _filled(value: Any, node: Node, imports: Mapping[str, Flowing]) -> Any:
         return value
     if whole := _REFERENCE.fullmatch(value):
         return _named(whole, node, imports)
-    return _REFERENCE.sub(lambda one: str(_named(one, node, imports)), value)
+    return _REFERENCE.sub(lambda match: str(_named(match, node, imports)), value)
 
 
 def _named(found: re.Match[str], node: Node, imports: Mapping[str, Flowing]) -> Any:

@@ -36,15 +36,19 @@ def discovery_path(group: str, version: str) -> str:
     return root + quote(version, safe="")
 
 
-def object_path(one: Component, resources: Sequence[Mapping[str, Any]]) -> str:
+def object_path(component: Component, resources: Sequence[Mapping[str, Any]]) -> str:
     """Returns the API path of an object. Raises Invalid if the cluster does not serve its kind."""
     for resource in resources:
         name = str(resource.get("name", ""))
-        if resource.get("kind") == one.kind and name and "/" not in name:
-            place = f"/namespaces/{quote(one.namespace, safe='')}" if one.namespace else ""
-            root = discovery_path(one.group, one.version)
-            return f"{root}{place}/{quote(name, safe='')}/{quote(one.name, safe='')}"
-    raise Invalid(f"the cluster serves no {one.kind} of {one.group or 'v1'} {one.version}")
+        if resource.get("kind") == component.kind and name and "/" not in name:
+            place = (
+                f"/namespaces/{quote(component.namespace, safe='')}" if component.namespace else ""
+            )
+            root = discovery_path(component.group, component.version)
+            return f"{root}{place}/{quote(name, safe='')}/{quote(component.name, safe='')}"
+    raise Invalid(
+        f"the cluster serves no {component.kind} of {component.group or 'v1'} {component.version}"
+    )
 
 
 def events_path(namespace: str, uid: str = "") -> str:
@@ -84,21 +88,21 @@ def parsed_events(items: Iterable[Any], uids: frozenset[str]) -> list[ObjectEven
     return [*dated, *(event for event in found if event.last_at is None)][:MOST_EVENTS]
 
 
-def _event(told: Mapping[str, Any]) -> ObjectEvent:
-    about, source = _mapping(told.get("involvedObject")), _mapping(told.get("source"))
-    series = _mapping(told.get("series"))
-    last = told.get("lastTimestamp") or series.get("lastObservedTime") or told.get("eventTime")
-    count = told.get("count") or series.get("count") or 1
+def _event(event: Mapping[str, Any]) -> ObjectEvent:
+    about, source = _mapping(event.get("involvedObject")), _mapping(event.get("source"))
+    series = _mapping(event.get("series"))
+    last = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime")
+    count = event.get("count") or series.get("count") or 1
     return ObjectEvent(
         kind=str(about.get("kind", ""))[:253],
         namespace=str(about.get("namespace", ""))[:253],
         name=str(about.get("name", ""))[:253],
-        type=str(told.get("type", ""))[:64],
-        reason=str(told.get("reason", ""))[:256],
-        message=str(told.get("message", ""))[:4096],
+        type=str(event.get("type", ""))[:64],
+        reason=str(event.get("reason", ""))[:256],
+        message=str(event.get("message", ""))[:4096],
         count=count if isinstance(count, int) else 1,
-        source=str(source.get("component") or told.get("reportingComponent") or "")[:256],
-        first_at=time_of(told.get("firstTimestamp") or told.get("eventTime")),
+        source=str(source.get("component") or event.get("reportingComponent") or "")[:256],
+        first_at=time_of(event.get("firstTimestamp") or event.get("eventTime")),
         last_at=time_of(last),
     )
 

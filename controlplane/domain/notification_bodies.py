@@ -33,19 +33,19 @@ class Outgoing:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def event(one: Notification) -> dict[str, Any]:
+def event(notification: Notification) -> dict[str, Any]:
     """Converts a notification into its JSON form."""
     return {
-        "id": one.id,
-        "kind": one.kind.value,
-        "severity": one.severity.value,
-        "subject": one.subject,
-        "text": one.text,
-        "projectId": one.project_id or None,
-        "clusterId": one.cluster_id or None,
-        "serviceId": one.service_id or None,
-        "pipelineId": one.pipeline_id or None,
-        "detail": dict(one.detail),
+        "id": notification.id,
+        "kind": notification.kind.value,
+        "severity": notification.severity.value,
+        "subject": notification.subject,
+        "text": notification.text,
+        "projectId": notification.project_id or None,
+        "clusterId": notification.cluster_id or None,
+        "serviceId": notification.service_id or None,
+        "pipelineId": notification.pipeline_id or None,
+        "detail": dict(notification.detail),
     }
 
 
@@ -88,25 +88,29 @@ def new_secret(random: bytes) -> str:
     return _PREFIX + base64.b64encode(random).decode()
 
 
-def slack(secrets: Mapping[str, str], one: Notification) -> Outgoing:
+def slack(secrets: Mapping[str, str], notification: Notification) -> Outgoing:
     """Builds a request for a Slack incoming webhook."""
-    text = _slack_text(one.text)
-    attachment = {"color": _COLOURS[one.severity], "text": text, "footer": one.kind.value}
-    body = {"text": _slack_text(one.subject), "attachments": [attachment]}
+    text = _slack_text(notification.text)
+    attachment = {
+        "color": _COLOURS[notification.severity],
+        "text": text,
+        "footer": notification.kind.value,
+    }
+    body = {"text": _slack_text(notification.subject), "attachments": [attachment]}
     return _posted(secrets["url"], body)
 
 
-def teams(secrets: Mapping[str, str], one: Notification) -> Outgoing:
+def teams(secrets: Mapping[str, str], notification: Notification) -> Outgoing:
     """Builds an adaptive card for a Teams workflow."""
-    colour = _CARD_COLOURS[one.severity]
+    colour = _CARD_COLOURS[notification.severity]
     title = {
         "type": "TextBlock",
-        "text": _card_text(one.subject),
+        "text": _card_text(notification.subject),
         "weight": "Bolder",
         "color": colour,
         "wrap": True,
     }
-    text = {"type": "TextBlock", "text": _card_text(one.text), "wrap": True}
+    text = {"type": "TextBlock", "text": _card_text(notification.text), "wrap": True}
     card = {"type": "AdaptiveCard", "version": "1.4", "body": [title, text]}
     kind = "application/vnd.microsoft.card.adaptive"
     attachments = [{"contentType": kind, "content": card}]

@@ -191,13 +191,13 @@ class RouterFilter:
     pipeline_id: str = ""
     regex: str = ""
 
-    def fits(self, one: Notification) -> bool:
+    def fits(self, notification: Notification) -> bool:
         """Returns whether the notification matches."""
         return (
-            self.cluster_id in ("", one.cluster_id)
-            and self.service_id in ("", one.service_id)
-            and self.pipeline_id in ("", one.pipeline_id)
-            and (not self.regex or _names(self.regex, one.subject))
+            self.cluster_id in ("", notification.cluster_id)
+            and self.service_id in ("", notification.service_id)
+            and self.pipeline_id in ("", notification.pipeline_id)
+            and (not self.regex or _names(self.regex, notification.subject))
         )
 
 
@@ -224,13 +224,13 @@ class Router:
         """Returns the router's location for authorization."""
         return standing(self.project_id, self.id, self.name)
 
-    def takes(self, one: Notification) -> bool:
+    def takes(self, notification: Notification) -> bool:
         """Returns whether the router forwards the notification."""
         return (
-            self.project_id in ("", one.project_id)
-            and one.severity.rank >= self.severity.rank
-            and any(event_fits(one.kind, wanted) for wanted in self.events)
-            and (not self.filters or any(each.fits(one) for each in self.filters))
+            self.project_id in ("", notification.project_id)
+            and notification.severity.rank >= self.severity.rank
+            and any(event_fits(notification.kind, wanted) for wanted in self.events)
+            and (not self.filters or any(each.fits(notification) for each in self.filters))
         )
 
     def check(self) -> None:

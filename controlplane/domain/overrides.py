@@ -58,7 +58,9 @@ def layered(
     found = {key: Layered(value, "context") for key, value in context.configuration.items()}
     held = {(o.layer, o.place_id): o for o in overrides if o.context_id == context.id}
     for place in places:
-        one = held.get((place.layer, place.id))
+        override = held.get((place.layer, place.id))
         origin = f"{place.layer.value} {place.name}"
-        found |= {k: Layered(v, origin) for k, v in (one.configuration if one else {}).items()}
+        found |= {
+            k: Layered(v, origin) for k, v in (override.configuration if override else {}).items()
+        }
     return found

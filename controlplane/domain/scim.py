@@ -159,11 +159,11 @@ def _group(how: HowMembers, given: Json) -> GroupPush:
 
 
 def _group_operation(how: HowMembers, path: str, value: Any) -> GroupPush:
-    one = _MEMBER.fullmatch(path)
-    if one is not None:
+    match = _MEMBER.fullmatch(path)
+    if match is not None:
         if how is not HowMembers.REMOVE:
             raise Invalid("a single member can only be removed", field="path")
-        return GroupPush(edits=(MemberEdit(how, frozenset((one[1],))),))
+        return GroupPush(edits=(MemberEdit(how, frozenset((match[1],))),))
     if how is not HowMembers.REMOVE:
         return _group(how, {path: value} if path else _lowered(value))
     if path == "members":

@@ -194,15 +194,15 @@ def best(places: Iterable[Place], text: str, most: int) -> list[Place]:
     """Sorts places by match quality of their names: exact, prefix, then substring."""
     wanted = text.lower()
 
-    def rank(one: Place) -> tuple[int, int, str, str]:
-        name = one.name.lower()
+    def rank(place: Place) -> tuple[int, int, str, str]:
+        name = place.name.lower()
         if name == wanted:
             fit = 0
         elif name.startswith(wanted):
             fit = 1
         else:
             fit = 2 if re.search(rf"(?:^|[^a-z0-9]){re.escape(wanted)}", name) else 3
-        return fit, len(name), name, one.id
+        return fit, len(name), name, place.id
 
     return sorted(places, key=rank)[:most]
 

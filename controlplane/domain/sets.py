@@ -156,13 +156,15 @@ def chosen(source: RequestSource, found: Iterable[OpenRequest], now: datetime) -
     return sorted(fit, key=lambda one: one.number)[: source.most]
 
 
-def generated(one: ServiceSet, clusters: Sequence[Cluster], found: Found) -> Evaluation:
+def generated(service_set: ServiceSet, clusters: Sequence[Cluster], found: Found) -> Evaluation:
     """Generates all services of a set. An invalid name makes the evaluation incomplete."""
-    parts = [[{"set.name": one.name}], [_of_cluster(c) for c in clusters]]
+    parts = [[{"set.name": service_set.name}], [_of_cluster(c) for c in clusters]]
     if found.folders is not None:
         parts.append([_of_folder(path) for path in found.folders])
-    if one.generator.items is not None:
-        parts.append([{f"item.{k}": v for k, v in item.items()} for item in one.generator.items])
+    if service_set.generator.items is not None:
+        parts.append(
+            [{f"item.{k}": v for k, v in item.items()} for item in service_set.generator.items]
+        )
     if found.requests is not None:
         parts.append([_of_request(request) for request in found.requests])
     count = 1
@@ -171,7 +173,7 @@ def generated(one: ServiceSet, clusters: Sequence[Cluster], found: Found) -> Eva
     if count > MOST_SERVICES:
         return Evaluation(problems=(f"{count:,} services, {MOST_SERVICES:,} at most",))
     wanted, problems = [], []
-    template = _completed(one)
+    template = _completed(service_set)
     for chosen_parts in product(*parts):
         names = {name: value for part in chosen_parts for name, value in part.items()}
         try:
@@ -200,9 +202,9 @@ def filled(template: ServiceTemplate, names: Mapping[str, str]) -> ServiceTempla
     )
 
 
-def _completed(one: ServiceSet) -> ServiceTemplate:
+def _completed(service_set: ServiceSet) -> ServiceTemplate:
     """Fills in missing repository, ref and folder of the template from the generators."""
-    template, sources = one.template, one.generator
+    template, sources = service_set.template, service_set.generator
     folders, requests = sources.folders, sources.requests
     if template.repository_id is None and (folders or requests):
         named = folders or requests

@@ -104,28 +104,32 @@ def _before(service: Service) -> tuple[Standing, str]:
     return Standing.UNCHANGED, "the commit changes no file that the service uses"
 
 
-def _stage(service: Service, one: Deployment) -> tuple[Standing, str, datetime]:
-    if service.sequence > one.sequence:
+def _stage(service: Service, deployment: Deployment) -> tuple[Standing, str, datetime]:
+    if service.sequence > deployment.sequence:
         return (
             Standing.SUPERSEDED,
             "superseded by a later desired state",
-            one.replaced_at or one.desired_at,
+            deployment.replaced_at or deployment.desired_at,
         )
     problems = "; ".join(problem.message for problem in service.errors[:3])
-    if one.failed_at is not None and one.restored_at is None:
-        return Standing.FAILED, problems or service.message, one.failed_at
-    if one.healthy_at is not None:
-        return Standing.LIVE, "", one.healthy_at
-    if one.applied_at is not None:
+    if deployment.failed_at is not None and deployment.restored_at is None:
+        return Standing.FAILED, problems or service.message, deployment.failed_at
+    if deployment.healthy_at is not None:
+        return Standing.LIVE, "", deployment.healthy_at
+    if deployment.applied_at is not None:
         text = problems or service.message or "objects are not healthy yet"
-        return Standing.BECOMING_HEALTHY, text, one.applied_at
+        return Standing.BECOMING_HEALTHY, text, deployment.applied_at
     if service.paused:
-        return Standing.HELD, "the service is paused; resume it to apply the change", one.desired_at
+        return (
+            Standing.HELD,
+            "the service is paused; resume it to apply the change",
+            deployment.desired_at,
+        )
     if service.phase is Phase.AWAITING:
-        return Standing.CONFIRMING, problems, one.offered_at or one.desired_at
-    if one.offered_at is not None:
-        return Standing.APPLYING, problems or service.message, one.offered_at
-    return Standing.OFFERING, "not sent to the agent yet", one.desired_at
+        return Standing.CONFIRMING, problems, deployment.offered_at or deployment.desired_at
+    if deployment.offered_at is not None:
+        return Standing.APPLYING, problems or service.message, deployment.offered_at
+    return Standing.OFFERING, "not sent to the agent yet", deployment.desired_at
 
 
 def _silence(cluster: Cluster | None, now: datetime) -> str:

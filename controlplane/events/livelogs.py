@@ -25,20 +25,20 @@ class MemoryLiveLogs:
 
     def append(self, job_id: str, offset: int, data: bytes) -> None:
         """Appends a piece. Skips a repeated piece; after a gap the log starts over."""
-        one = self._logs.setdefault(job_id, _Log(start=offset))
+        log = self._logs.setdefault(job_id, _Log(start=offset))
         self._logs.move_to_end(job_id)
-        if offset > one.end:
-            one.start, one.data = offset, bytearray()
-        one.data += data[one.end - offset :]
-        if (surplus := len(one.data) - _BYTES_A_JOB) > 0:
-            del one.data[:surplus]
-            one.start += surplus
+        if offset > log.end:
+            log.start, log.data = offset, bytearray()
+        log.data += data[log.end - offset :]
+        if (surplus := len(log.data) - _BYTES_A_JOB) > 0:
+            del log.data[:surplus]
+            log.start += surplus
         while len(self._logs) > _JOBS:
             self._logs.popitem(last=False)
 
     def read(self, job_id: str, offset: int) -> tuple[int, bytes]:
-        one = self._logs.get(job_id)
-        if one is None or offset >= one.end:
+        log = self._logs.get(job_id)
+        if log is None or offset >= log.end:
             return offset, b""
-        begin = max(offset, one.start)
-        return begin, bytes(one.data[begin - one.start :])
+        begin = max(offset, log.start)
+        return begin, bytes(log.data[begin - log.start :])

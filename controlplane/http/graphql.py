@@ -106,8 +106,8 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         except HTTPException as error:
             if isinstance(request, WebSocket):
                 raise
-            told = {"message": _REASONS.get(error.reason, error.reason)}
-            body = {"data": None, "errors": [{**told, "extensions": {"code": "INVALID"}}]}
+            error_body = {"message": _REASONS.get(error.reason, error.reason)}
+            body = {"data": None, "errors": [{**error_body, "extensions": {"code": "INVALID"}}]}
             return JSONResponse(body, error.status_code, {"cache-control": "no-store"})
 
     async def get_context(
@@ -196,8 +196,8 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         caller = context.caller.id or f"{ADDRESS}{context.source}"
         wait = self._rates.take(caller, self.clock.now().timestamp())
         if wait:
-            told = f"too many requests: try again in {math.ceil(wait)} s"
-            return _refused(told, Code.LIMIT.value)
+            message = f"too many requests: try again in {math.ceil(wait)} s"
+            return _refused(message, Code.LIMIT.value)
         try:
             require_member(context.actor)
             data.query = self._persisted.text(data.query, data.extensions)

@@ -148,12 +148,12 @@ PROVIDERS = frozenset(("github", "harbor", "dockerhub", "plain"))
 
 def _answer_of(body: bytes) -> tuple[str, bool, str] | None:
     try:
-        told = orjson.loads(body)
+        answer = orjson.loads(body)
     except orjson.JSONDecodeError:
         return None
-    if not isinstance(told, dict):
+    if not isinstance(answer, dict):
         return None
-    release, passed, reason = told.get("release"), told.get("passed"), told.get("reason", "")
+    release, passed, reason = answer.get("release"), answer.get("passed"), answer.get("reason", "")
     if not isinstance(release, str) or not isinstance(passed, bool) or not isinstance(reason, str):
         return None
     return release, passed, reason

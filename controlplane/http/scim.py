@@ -265,7 +265,7 @@ def _made(shown: Json) -> Response:
 
 def _refusal(error: TowlineError) -> Response:
     status = HTTP_STATUS[error.code]
-    told = {
+    body = {
         "schemas": [f"{_MESSAGES}:Error"],
         "status": str(status),
         "detail": "internal error; see the control plane's log"
@@ -273,10 +273,10 @@ def _refusal(error: TowlineError) -> Response:
         else error.message,
     }
     if error.code is Code.CONFLICT:
-        told["scimType"] = "uniqueness"
+        body["scimType"] = "uniqueness"
     if isinstance(error, Invalid):
-        told["scimType"] = _DETAILS.get(error.field or "", "invalidValue")
-    return _json(told, status, {"www-authenticate": "Bearer"} if status == 401 else {})
+        body["scimType"] = _DETAILS.get(error.field or "", "invalidValue")
+    return _json(body, status, {"www-authenticate": "Bearer"} if status == 401 else {})
 
 
 def _json(body: Json, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -68,7 +68,7 @@ class Addresses:
                 infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError, TimeoutError):
             raise Unavailable(f"{host} has no address") from None
-        return [one for info in infos if (one := _literal(str(info[4][0]))) is not None]
+        return [address for info in infos if (address := _literal(str(info[4][0]))) is not None]
 
 
 def _literal(text: str) -> Address | None:

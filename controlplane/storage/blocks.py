@@ -49,8 +49,8 @@ def _statement(table: Table, dialect: str, rows: int) -> str:
     SQLAlchemy needs 0.2 s for 512 rows, and blocks the event loop meanwhile.
     """
     row = {column.name: None for column in table.c if column.name != "id"}
-    one = insert(table).values(row).inline().compile(dialect=_DIALECTS[dialect])
-    into, _, values = str(one).partition(" VALUES ")
+    single = insert(table).values(row).inline().compile(dialect=_DIALECTS[dialect])
+    into, _, values = str(single).partition(" VALUES ")
     return f"{into} VALUES {', '.join(_moved(values, at * len(row)) for at in range(rows))}"
 
 

@@ -110,14 +110,14 @@ class FollowedLedger(SqlLog[LedgerEntry]):
     """Ledger rows; each append updates the deployments in the same transaction."""
 
     async def append(self, entries: Iterable[LedgerEntry]) -> None:
-        told = list(entries)
-        await super().append(told)
+        added = list(entries)
+        await super().append(added)
         dialect = self._connection.dialect
-        await self._begin([entry for entry in told if entry.stage in _DESIRED and entry.sequence])
+        await self._begin([entry for entry in added if entry.stage in _DESIRED and entry.sequence])
         for stage, column in _MILESTONES.items():
-            await self._reach(_reached(column, dialect), _at(stage, told), "at_sequence")
-        await self._reach(_restored(dialect), _at(Stage.HEALTHY, told))
-        await self._reach(_REMOVED, _at(Stage.REMOVED, told))
+            await self._reach(_reached(column, dialect), _at(stage, added), "at_sequence")
+        await self._reach(_restored(dialect), _at(Stage.HEALTHY, added))
+        await self._reach(_REMOVED, _at(Stage.REMOVED, added))
 
     async def _begin(self, entries: Sequence[LedgerEntry]) -> None:
         """Starts new desired states; the previous ones are replaced or reverted."""
@@ -131,21 +131,21 @@ class FollowedLedger(SqlLog[LedgerEntry]):
             await self._reach(_REVERTED, _at(Stage.ROLLED_BACK, turn), "at_sequence")
             await self._reach(_REPLACED, turn, "at_sequence")
 
-    async def _reach(self, statement: Any, told: Iterable[LedgerEntry], *more: str) -> None:
+    async def _reach(self, statement: Any, entries: Iterable[LedgerEntry], *more: str) -> None:
         """Runs a statement with service and time of each entry.
 
         All transactions write rows in the order of services, so that no two wait for each other.
         """
         rows = [
             {"service": entry.service_id, "moment": entry.at, **dict.fromkeys(more, entry.sequence)}
-            for entry in sorted(told, key=attrgetter("service_id"))
+            for entry in sorted(entries, key=attrgetter("service_id"))
         ]
         if rows:
             await self._connection.execute(statement, rows)
 
 
-def _at(stage: Stage, told: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    return [entry for entry in told if entry.stage is stage]
+def _at(stage: Stage, entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    return [entry for entry in entries if entry.stage is stage]
 
 
 def _turns(entries: Iterable[LedgerEntry]) -> list[list[LedgerEntry]]:
@@ -382,9 +382,9 @@ def _by_ranges(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Execut
 
 def _shown(row: tuple[Any, ...], read: Callable[[Any], datetime | None]) -> Deployment:
     width = len(_NAMED)
-    told: dict[str, Any] = dict(zip(_NAMED, row[:width], strict=True))
-    told |= zip(_TIMES, map(read, row[width:]), strict=True)
-    return Deployment(**told)
+    fields: dict[str, Any] = dict(zip(_NAMED, row[:width], strict=True))
+    fields |= zip(_TIMES, map(read, row[width:]), strict=True)
+    return Deployment(**fields)
 
 
 def _moment(text: Any) -> datetime | None:

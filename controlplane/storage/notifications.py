@@ -37,8 +37,8 @@ class SqlNotifications(SqlLog[Notification]):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, tables.notifications, Notification, ("subject", "text"))
 
-    async def add(self, one: Notification) -> int:
-        values = {name: getattr(one, name) for name in self._names if name != "id"}
+    async def add(self, notification: Notification) -> int:
+        values = {name: getattr(notification, name) for name in self._names if name != "id"}
         statement = insert(self._table).values(**values).returning(self._table.c.id)
         return (await self._connection.execute(statement)).scalar_one()
 
@@ -93,7 +93,7 @@ class SqlLedger(FollowedLedger):
     async def append(self, entries: Iterable[LedgerEntry]) -> None:
         rows = list(entries)
         await super().append(rows)
-        news = [told for row in rows if (told := told_by(row)) is not None]
+        news = [kind for row in rows if (kind := told_by(row)) is not None]
         await self._notifications.append(news)
 
 
@@ -117,8 +117,8 @@ class SqlDeliveries(SqlRows[Delivery]):
         statement = update(self._table).where(*mine).values(**columns)
         return (await self._connection.execute(statement)).rowcount == 1
 
-    async def _lease(self, one: Delivery, now: datetime) -> Delivery | None:
-        columns = {"attempts": one.attempts + 1, "due_at": now + LEASE}
-        if not await self.settle(one, **columns):
+    async def _lease(self, delivery: Delivery, now: datetime) -> Delivery | None:
+        columns = {"attempts": delivery.attempts + 1, "due_at": now + LEASE}
+        if not await self.settle(delivery, **columns):
             return None
-        return await self.get(one.id)
+        return await self.get(delivery.id)

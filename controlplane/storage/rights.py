@@ -43,9 +43,9 @@ class Limits(Shape):
         return super().process_result_value(known, dialect)
 
 
-def _known(one: Json) -> Json | None:
+def _known(rights: Json) -> Json | None:
     """Returns the value without unknown names. None: one of its lists contained nothing else."""
-    kept = {name: [n for n in one.get(name, ()) if n in known] for name, known in _KNOWN.items()}
-    if any(one.get(name) and not names for name, names in kept.items()):
+    kept = {name: [n for n in rights.get(name, ()) if n in known] for name, known in _KNOWN.items()}
+    if any(rights.get(name) and not names for name, names in kept.items()):
         return None
-    return {**one, **kept}
+    return {**rights, **kept}

@@ -231,11 +231,11 @@ class SqlRows(SqlReading[T]):
             self._connection.touches.read(row)
         return found
 
-    async def add(self, one: T) -> None:
-        self._connection.touches.wrote(getattr(one, "id", ""), self)
+    async def add(self, row: T) -> None:
+        self._connection.touches.wrote(getattr(row, "id", ""), self)
         try:
             await self._connection.execute(
-                insert(self._table).values(**self._written(self._values(one)))
+                insert(self._table).values(**self._written(self._values(row)))
             )
         except IntegrityError as error:
             raise _conflict(self._table, error) from error
@@ -247,8 +247,8 @@ class SqlRows(SqlReading[T]):
         if rows:
             await self._connection.execute(insert(self._table), rows)
 
-    async def put(self, one: T) -> None:
-        values = self._values(one)
+    async def put(self, row: T) -> None:
+        values = self._values(row)
         await self.change(values.pop("id"), **values)
 
     async def change(self, id: str, **columns: Any) -> bool:
@@ -304,8 +304,8 @@ class SqlRows(SqlReading[T]):
         result = await self._connection.execute(select(func.count()).select_from(self._table))
         return result.scalar_one()
 
-    def _values(self, one: T) -> dict[str, Any]:
-        return {name: getattr(one, name) for name in self._names}
+    def _values(self, row: T) -> dict[str, Any]:
+        return {name: getattr(row, name) for name in self._names}
 
     def _written(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the columns to write, including derived ones."""

@@ -22,10 +22,10 @@ def walked(draft: Draft, seat: Seat, source: StageState) -> tuple[Verdict, dict[
     """Advances the steps of a gate; `source` is the stage that has the release."""
     people = approval_of(seat.gate.rule)
     situation = Situation(source, seat.digests, seat.state.approvals, draft.now)
-    told = judge(people, situation) if people else None
+    verdict = judge(people, situation) if people else None
     content = fingerprint(seat.render or {})
     base = f"check/{seat.gate.id}/{seat.release}/{seat.attempt}/{content}"
-    approved = told is not None and told.status is GateStatus.OPEN
+    approved = verdict is not None and verdict.status is GateStatus.OPEN
     steps = steps_of(seat.gate.rule, seat.gate.patience)
     now = walk(steps, seat.state.checks, base, draft.now, approved=approved)
     _ask(draft, seat, now)

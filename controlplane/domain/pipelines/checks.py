@@ -159,16 +159,16 @@ class _Stride:
         if self.now >= until:
             return replace(state, status=GateStatus.OPEN, reason=f"waited {seconds} s")
         self.wakes.append(until)
-        told = f"waits until {until:%Y-%m-%d %H:%M:%S} UTC"
-        return replace(state, status=GateStatus.RUNNING, begun_at=begun, reason=told)
+        reason = f"waits until {until:%Y-%m-%d %H:%M:%S} UTC"
+        return replace(state, status=GateStatus.RUNNING, begun_at=begun, reason=reason)
 
     def _check(self, step: Step, state: CheckState) -> CheckState:
         if state.attempt == 0:
             return self._begin(step, state)
         if not state.pausing and self.now >= _deadline(step, state):
-            told = f"no answer within {_seconds(step)} s"
+            reason = f"no answer within {_seconds(step)} s"
             last = f", last: {state.reason}" if state.reason else ""
-            state = _failed(step, state, f"{told}{last}", self.now)
+            state = _failed(step, state, f"{reason}{last}", self.now)
         if state.status is GateStatus.CLOSED:
             return state
         if state.next_at is not None and self.now >= state.next_at:
@@ -204,8 +204,8 @@ def _failed(step: Step, state: CheckState, reason: str, now: datetime) -> CheckS
     if state.attempt >= step.patience.attempts:
         return replace(state, status=GateStatus.CLOSED, reason=reason, next_at=None)
     again = now + timedelta(seconds=step.patience.pause_after(state.attempt))
-    told = f"attempt {state.attempt} of {step.patience.attempts} failed: {reason}"
-    return replace(state, reason=told, next_at=again, pausing=True)
+    text = f"attempt {state.attempt} of {step.patience.attempts} failed: {reason}"
+    return replace(state, reason=text, next_at=again, pausing=True)
 
 
 def _seconds(step: Step) -> int:

@@ -103,8 +103,8 @@ def _judge_manual(rule: ManualRule, situation: Situation) -> Verdict:
     actors = sorted(a.actor for a in situation.approvals if a.digests == situation.digests)
     if actors:
         return Verdict(GateStatus.OPEN, f"verified by {actors[0]}")
-    told = f": {rule.instructions}" if rule.instructions else ""
-    return Verdict(GateStatus.RUNNING, f"waiting for manual verification{told}")
+    instructions = f": {rule.instructions}" if rule.instructions else ""
+    return Verdict(GateStatus.RUNNING, f"waiting for manual verification{instructions}")
 
 
 def _judge_external(rule: ExternalRule, situation: Situation) -> Verdict:

@@ -145,6 +145,6 @@ def _edit(change: FileChange, values: Mapping[str, str], images: Images) -> Edit
 def _tag(image: str, images: Images) -> str:
     tags = sorted(images.get(image, ()))
     if len(tags) != 1:
-        told = f"uses it with the tags {', '.join(tags[:5])}" if tags else "does not use it"
-        raise Invalid(f"which tag of {image}? The release {told}", field="image")
+        usage = f"uses it with the tags {', '.join(tags[:5])}" if tags else "does not use it"
+        raise Invalid(f"which tag of {image}? The release {usage}", field="image")
     return tags[0]

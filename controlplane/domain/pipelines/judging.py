@@ -106,8 +106,8 @@ def _decided(
     if before.skipped:
         return replace(before, status=GateStatus.OPEN, reason=before.skipped)
     if changes_nothing(draft.stage(edge.target), render):
-        told = "no changes in the next stage"
-        return replace(before, status=GateStatus.OPEN, reason=told)
+        reason = "no changes in the next stage"
+        return replace(before, status=GateStatus.OPEN, reason=reason)
     begun = replace(before, since=before.since or draft.now)
     situation = Situation(draft.stage(edge.source), digests_of(render), before.approvals, draft.now)
     if steps_of(gate.rule, gate.patience):

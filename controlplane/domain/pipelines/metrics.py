@@ -40,16 +40,16 @@ def judge_metric(
 ) -> Finding:
     """Returns whether the values pass; `baseline` are the values of the rule's second query."""
     if not values:
-        told = "the query gives no series"
-        return Finding(Answer.PASSED if rule.empty_passes else Answer.FAILED, told)
+        reason = "the query gives no series"
+        return Finding(Answer.PASSED if rule.empty_passes else Answer.FAILED, reason)
     if len(values) > 1 and rule.several is Several.ERROR:
-        told = f"the query gives {len(values)} series, expected one"
-        return Finding(Answer.FAILED, told)
+        reason = f"the query gives {len(values)} series, expected one"
+        return Finding(Answer.FAILED, reason)
     base = 1.0
     if baseline is not None:
         if len(baseline) != 1 or not math.isfinite(baseline[0]) or baseline[0] == 0:
-            told = f"the baseline gives {_listed(baseline)}: expected one number"
-            return Finding(Answer.FAILED, told)
+            reason = f"the baseline gives {_listed(baseline)}: expected one number"
+            return Finding(Answer.FAILED, reason)
         base = baseline[0]
     ratios = [value / base for value in values]
     if any(math.isnan(ratio) for ratio in ratios):

@@ -190,10 +190,10 @@ def _assess(
         return set_health(draft, stage.id, Health.FAILED, before.stopped)
     failed = [service for service, how in progress.items() if how is Progress.FAILED]
     if len(failed) > stage.rollout.max_failed:
-        told = reasons.get(failed[0], "")
+        reason = reasons.get(failed[0], "")
         if len(failed) > 1:
-            told = f"{told} ({len(failed)} failed, {stage.rollout.max_failed} may)"
-        return set_health(draft, stage.id, Health.FAILED, told)
+            reason = f"{reason} ({len(failed)} failed, {stage.rollout.max_failed} may)"
+        return set_health(draft, stage.id, Health.FAILED, reason)
     open_ones = [
         service
         for wave in waves
@@ -201,8 +201,8 @@ def _assess(
         if service not in failed and healths.get(service) is not Health.HEALTHY
     ]
     if not open_ones:
-        told = f"{len(failed)} services failed, as many may" if failed else ""
-        return set_health(draft, stage.id, Health.HEALTHY, told)
+        reason = f"{len(failed)} services failed, as many may" if failed else ""
+        return set_health(draft, stage.id, Health.HEALTHY, reason)
     slow = next((reasons[service] for service in open_ones if service in reasons), "")
     set_health(draft, stage.id, Health.PROGRESSING, slow or f"{len(open_ones)} services to go")
 
@@ -232,7 +232,7 @@ def _render_problem(draft: Draft, event: Rendered) -> str | None:
 
 def _void_approvals(draft: Draft, stage: StageId, release: ReleaseId, nonce: str) -> None:
     for edge, candidate in draft.waiting(stage, release):
-        given = [gate for gate, one in candidate.gates.items() if one.approvals]
+        given = [gate for gate, state in candidate.gates.items() if state.approvals]
         gates = {key: GateState() for key in candidate.gates}
         draft.change_candidate(edge.id, gates=gates)
         for gate in given:

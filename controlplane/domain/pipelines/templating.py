@@ -28,12 +28,12 @@ def filled(value: Any, values: Mapping[str, str]) -> Any:
     return value
 
 
-def outputs_of(told: Mapping[str, str]) -> dict[str, str]:
+def outputs_of(messages: Mapping[str, str]) -> dict[str, str]:
     """Returns the termination messages by container, and their lines
     `NAME=VALUE` by name as well.
     """
-    outputs = dict(told)
-    for text in told.values():
+    outputs = dict(messages)
+    for text in messages.values():
         for line in text.splitlines():
             name, mark, value = line.partition("=")
             if mark and re.fullmatch(r"[A-Za-z_][\w.-]{0,62}", name):

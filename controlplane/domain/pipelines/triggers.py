@@ -221,13 +221,13 @@ def highest(tags: Iterable[str], wanted: str) -> str | None:
         version = _version(tag)
         if version is not None and version in spec:
             found.append((version, tag))
-    return max(found, default=(None, None), key=lambda one: (one[0].precedence_key, one[1]))[1]
+    return max(found, default=(None, None), key=lambda pair: (pair[0].precedence_key, pair[1]))[1]
 
 
 def last_matching(tags: Iterable[str], pattern: str) -> str | None:
     """Returns the highest tag by the first group of the pattern, or by the whole match."""
     matches = [(tag, held) for tag in tags if (held := patterns.groups(pattern, tag)) is not None]
-    best = max(matches, default=None, key=lambda one: (_order(*one), one[0]))
+    best = max(matches, default=None, key=lambda match: (_order(*match), match[0]))
     return best[0] if best else None
 
 
