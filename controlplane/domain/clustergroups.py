@@ -55,6 +55,6 @@ class ClusterGroup:
         """Returns the error for a change to a frozen cluster."""
         why = f": {self.reason}" if self.reason else ""
         return Conflict(
-            f"cluster {cluster.handle!r} is frozen, as cluster group {self.name!r} is, by "
+            f"cluster {cluster.handle!r} is frozen through cluster group {self.name!r} by "
             f"{self.frozen_by}{why}; unfreeze the group first"
         )

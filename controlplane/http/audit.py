@@ -63,7 +63,7 @@ class AuditExport:
         source = request.client.host if request.client else ""
         token = token_of(request.headers.get("authorization", ""))
         if token and token_kind(token) is TokenKind.SESSION:
-            raise Unauthenticated("a session is shown by its cookie")
+            raise Unauthenticated("send a session in its cookie, not as a token")
         if not token and self._cookies.session(request):
             check_download(request, self._cookies.base(request))
             token = self._cookies.session(request)
@@ -100,7 +100,7 @@ def _word(words: type[W], text: str | None, field: str) -> W | None:
     try:
         return words(text)
     except ValueError:
-        raise Invalid(f"is one of {', '.join(words)}", field=field) from None
+        raise Invalid(f"must be one of {', '.join(words)}", field=field) from None
 
 
 def _time(text: str | None, field: str) -> datetime | None:

@@ -78,9 +78,9 @@ def check_origin(request: HTTPConnection, base: str, *, needed: bool = False) ->
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     own = {urlsplit(base).netloc.lower(), request.headers.get("host", "").lower()}
     if site is not None and site.lower() not in _SAFE_SITES:
-        raise Forbidden("a page of another origin may not do this")
+        raise Forbidden("requests from pages of another origin are refused")
     if origin is not None and urlsplit(origin).netloc.lower() not in own:
-        raise Forbidden("a page of another origin may not do this")
+        raise Forbidden("requests from pages of another origin are refused")
     if needed and origin is None and site is None:
         raise Forbidden("the Origin header is missing")
 

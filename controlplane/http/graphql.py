@@ -117,7 +117,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         context = Context(self._verbs, request, response, source=source)
         token = token_of(request.headers.get("authorization", ""))
         if token and token_kind(token) is TokenKind.SESSION:
-            context.refused = Unauthenticated("a session is shown by its cookie")
+            context.refused = Unauthenticated("send a session in its cookie, not as a token")
         elif token or not self._cookies.session(request) or isinstance(request, WebSocket):
             await context.sign_in(token)
         else:

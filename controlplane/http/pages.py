@@ -51,12 +51,12 @@ _DEVICE_FORM = """<form method="get" action="/device">
 <p><label>Code <input name="code" value="" autocomplete="off" required></label></p>
 <p><button>Continue</button></p></form>
 """
-_DECISION_FORM = """<p><b>{client}</b> at {source} wants to act as <b>{user}</b>. Say yes only if
-the code on its screen is <b>{code}</b> and you have just asked for it.</p>
+_DECISION_FORM = """<p><b>{client}</b> at {source} requests access as <b>{user}</b>. Approve only
+if the device shows the code <b>{code}</b> and you started this sign-in.</p>
 <form method="post" action="/oauth/device/decision">
 <input type="hidden" name="code" value="{code}">
-<p><button name="approve" value="yes">Yes, it is me</button>
-<button name="approve" value="no">No</button></p></form>
+<p><button name="approve" value="yes">Approve</button>
+<button name="approve" value="no">Deny</button></p></form>
 """
 
 

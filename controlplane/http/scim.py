@@ -149,7 +149,7 @@ class ScimRoutes:
     async def _about(self, _: Actor, request: Request) -> Response:
         """Section 5 of RFC 7643."""
         way = {"type": "oauthbearertoken", "name": "Bearer token", "primary": True}
-        way["description"] = "A token of the service account that the settings name."
+        way["description"] = "Token of the service account from the settings."
         return _json(
             {
                 "schemas": [f"{_CORE}:ServiceProviderConfig"],
@@ -236,7 +236,7 @@ def _number(request: Request, name: str, default: int) -> int:
     if not text:
         return default
     if not _NUMBER.fullmatch(text):
-        raise Invalid("is a number", field=name)
+        raise Invalid("must be a number", field=name)
     return int(text)
 
 
@@ -244,7 +244,7 @@ async def _body(request: Request) -> Any:
     try:
         return orjson.loads(await request.body())
     except orjson.JSONDecodeError:
-        raise Invalid("is a JSON object", field="body") from None
+        raise Invalid("must be a JSON object", field="body") from None
 
 
 def _listed(resources: Collection[Json], start: int, total: int) -> Response:

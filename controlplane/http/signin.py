@@ -122,7 +122,7 @@ class SignInRoutes:
         approve = form.get("approve") == "yes"
         actor = await self._caller(request)
         await self._signin.decide_device(actor, form.get("code", "")[:20], approve=approve)
-        text = "Go back to the device: it is connected." if approve else "The device was refused."
+        text = "The device is connected. Return to it." if approve else "The device was denied."
         return pages.message("Connect a device", text)
 
     async def begin(self, request: Request) -> Response:

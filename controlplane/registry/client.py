@@ -152,13 +152,13 @@ def judged(host: str, reply: Reply) -> Reply:
     if reply.status == 429 or reply.status >= 500:
         told = reply.headers.get("retry-after", "")
         seconds = float(told) if told.isdecimal() and len(told) < 7 else None
-        raise Unavailable(f"{host} answers {reply.status}", retry_after=seconds)
+        raise Unavailable(f"{host} answered with status {reply.status}", retry_after=seconds)
     if reply.status in (401, 403):
         raise Unavailable(f"{host} denied access: add credentials for the registry")
     if reply.status == 404:
         raise NotFound(f"{host} has no such image or tag")
     if reply.status != 200:
-        raise Unavailable(f"{host} answers {reply.status}")
+        raise Unavailable(f"{host} answered with status {reply.status}")
     return reply
 
 

@@ -32,7 +32,7 @@ class JsonClient:
     def __init__(self, title: str, url: str, ca_file: Path | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-            raise Invalid(f"{title} is asked over https only, not at {parts.netloc[:200]}")
+            raise Invalid(f"{title} needs an https URL, not {parts.netloc[:200]}")
         self._title = title
         self._url = url.rstrip("/")
         self._ca_file = ca_file

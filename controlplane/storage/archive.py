@@ -143,7 +143,7 @@ class _Filling:
     def _named(self, name: str, columns: list[str]) -> list[Column[Any]]:
         table = self._tables.get(name)
         if table is None or not set(columns) <= set(table.columns.keys()):
-            raise Invalid(f"the backup holds a table {name!r} that is not of its schema")
+            raise Invalid(f"the backup holds a table {name!r} that its schema does not have")
         return [table.columns[name] for name in columns]
 
     def _insert(self) -> None:
@@ -220,4 +220,4 @@ def _line(value: Any) -> bytes:
 def _base64(value: Any) -> str:
     if isinstance(value, bytes):
         return b64encode(value).decode()
-    raise TypeError(f"a {type(value).__name__} is in no backup")
+    raise TypeError(f"a {type(value).__name__} cannot be part of a backup")

@@ -151,7 +151,7 @@ def _check_columns(connection: Connection) -> None:
     needed = {(table.name, column.name) for table in metadata.sorted_tables for column in table.c}
     if absent := sorted(needed - there):
         names = ", ".join(f"{table}.{column}" for table, column in absent[:3])
-        raise _misfit(revision_of(connection), f"{names} is absent")
+        raise _misfit(revision_of(connection), f"{names} is missing")
 
 
 def _misfit(revision: str | None, why: str) -> Invalid:

@@ -146,14 +146,14 @@ _EDITOR_KUBERNETES = KubernetesRights(("towline:editors",))
 VIEWER = Role(
     "viewer",
     "viewer",
-    description="Read everything but the audit trail, and connect to clusters.",
+    description="Read everything except the audit log, and connect to clusters.",
     rules=(Rule((Verb.READ,), _THINGS), Rule((Verb.CONNECT,), (Kind.CLUSTER,))),
     kubernetes=_VIEWER_KUBERNETES,
 )
 EDITOR = Role(
     "editor",
     "editor",
-    description="The same, change things, and decide at gates.",
+    description="All of VIEWER, plus changes and gate approvals.",
     rules=(
         Rule((Verb.READ, Verb.WRITE), tuple(k for k in _THINGS if k is not Kind.PROJECT)),
         Rule((Verb.READ,), (Kind.PROJECT,)),
@@ -166,7 +166,7 @@ EDITOR = Role(
 ADMIN = Role(
     "admin",
     "admin",
-    description="Everything, also granting access and reading the audit trail.",
+    description="Everything, including granting access and reading the audit log.",
     rules=(Rule(),),
     kubernetes=KubernetesRights(("towline:admins",), impersonate=(ANY,)),
 )

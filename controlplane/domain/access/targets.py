@@ -101,6 +101,6 @@ class Target:
 
 _PLURALS = {
     Kind.REPOSITORY: "repositories",
-    Kind.AUDIT: "the audit trail",
+    Kind.AUDIT: "the audit log",
     Kind.INSTALLATION: "the installation",
 }

@@ -159,7 +159,7 @@ class _Stride:
         if self.now >= until:
             return replace(state, status=GateStatus.OPEN, reason=f"waited {seconds} s")
         self.wakes.append(until)
-        reason = f"waits until {until:%Y-%m-%d %H:%M:%S} UTC"
+        reason = f"waiting until {until:%Y-%m-%d %H:%M:%S} UTC"
         return replace(state, status=GateStatus.RUNNING, begun_at=begun, reason=reason)
 
     def _check(self, step: Step, state: CheckState) -> CheckState:

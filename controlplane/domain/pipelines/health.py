@@ -78,7 +78,7 @@ def _with_workflow(held: StageState, health: Health, reason: str) -> tuple[Healt
         return Health.FAILED, f"its workflow failed: {workflow.reason}"
     if health is not Health.HEALTHY or workflow.status is GateStatus.OPEN:
         return health, reason
-    return Health.PROGRESSING, f"its workflow: {workflow.reason or 'about to begin'}"
+    return Health.PROGRESSING, f"its workflow: {workflow.reason or 'not started'}"
 
 
 def _tell(
@@ -90,7 +90,7 @@ def _tell(
     if after.status is GateStatus.OPEN:
         draft.record(stage.id, held.release, f"workflow passed: {after.reason}")
     elif asks_people(rule, after) and not asks_people(rule, before):
-        text = f"the workflow of {stage.name} waits for approval"
+        text = f"the workflow of {stage.name} needs approval"
         content = fingerprint(held.revisions)
         draft.notify(Topic.APPROVAL_WANTED, stage.workflow.id, held.release, content, text)
 

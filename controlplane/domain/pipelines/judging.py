@@ -34,7 +34,7 @@ def judge_edge(draft: Draft, edge: Edge) -> None:
         for gate in edge.gates
     }
     closed = [g.name for g in edge.gates if gates[g.id].status != GateStatus.OPEN]
-    reason = blocker or (f"waits for {', '.join(closed)}" if closed else "")
+    reason = blocker or (f"waiting for {', '.join(closed)}" if closed else "")
     draft.change_candidate(edge.id, gates=gates, reason=clip(reason))
     failed = [g for g in edge.gates if gates[g.id].status == GateStatus.CLOSED]
     if failed and blocker is None:
@@ -69,7 +69,7 @@ def _blocker(
     if candidate.render_error:
         return f"cannot be rendered: {candidate.render_error}"
     if render is None:
-        return "waits for the render"
+        return "waiting for the render"
     if source.health != Health.HEALTHY:
         detail = f": {source.reason}" if source.reason else ""
         return f"{draft.pipeline.stage[edge.source].name} is {source.health.lower()}{detail}"
@@ -135,5 +135,5 @@ def _announce(
         draft.emit(OpenGate(key, gate.id, release, after.reason))
         draft.record(gate.id, release, f"gate {gate.name} opened: {after.reason}")
     elif asks_people(gate.rule, after) and not asks_people(gate.rule, before):
-        text = f"{gate.name} waits for approval: {after.reason}"
+        text = f"{gate.name} needs approval: {after.reason}"
         draft.notify(Topic.APPROVAL_WANTED, gate.id, release, content, text)

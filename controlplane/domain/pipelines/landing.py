@@ -61,7 +61,7 @@ def base_moved(draft: Draft, event: BaseMoved) -> None:
         return draft.note("the stage is not promoted by git")
     if held.release != event.release or not held.promoting:
         return draft.note(f"the stage is not rolling out {event.release}")
-    draft.record(event.stage, event.release, f"back to its gates: {event.reason}")
+    draft.record(event.stage, event.release, f"returned to its gates: {event.reason}")
     draft.put_stage(event.stage, _before(draft, event.stage, held))
     for edge in draft.pipeline.edges_into[event.stage]:
         if draft.stage(edge.source).release != event.release:
@@ -116,7 +116,7 @@ def _before(draft: Draft, stage: StageId, held: StageState) -> StageState:
     rendered = {key: revisions for key, revisions in held.rendered.items() if key != held.release}
     kept = StageState(
         batches=held.batches,
-        reason=clip("its release went back to its gates"),
+        reason=clip("its release returned to its gates"),
         good_release=held.good_release,
         good=held.good,
         hold=held.hold,

@@ -27,7 +27,7 @@ def skipped(draft: Draft, event: Skipped) -> None:
     if isinstance(seat, str):
         return draft.note(seat)
     if seat.release != event.release:
-        return draft.note(f"release {seat.release} waits there, not {event.release}")
+        return draft.note(f"release {seat.release} is waiting there, not {event.release}")
     if seat.state.skipped:
         return draft.note(f"{seat.gate.name} was {seat.state.skipped}")
     put_state(draft, seat, skipped=clip(f"skipped by {event.actor}: {event.reason}"))
@@ -57,7 +57,7 @@ def aborted(draft: Draft, event: Aborted) -> None:
 def lifted(draft: Draft, event: Lifted) -> None:
     """Acknowledges the rollback of a stage."""
     if not draft.stage(event.stage).hold:
-        return draft.note("the stage has no hold")
+        return draft.note("the stage has no rollback notice")
     draft.change_stage(event.stage, hold="")
     draft.record(event.stage, draft.stage(event.stage).release, "hold lifted", event.actor)
 

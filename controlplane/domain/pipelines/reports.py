@@ -192,7 +192,7 @@ def _assess(
     if len(failed) > stage.rollout.max_failed:
         reason = reasons.get(failed[0], "")
         if len(failed) > 1:
-            reason = f"{reason} ({len(failed)} failed, {stage.rollout.max_failed} may)"
+            reason = f"{reason} ({len(failed)} failed, limit {stage.rollout.max_failed})"
         return set_health(draft, stage.id, Health.FAILED, reason)
     open_ones = [
         service
@@ -201,7 +201,7 @@ def _assess(
         if service not in failed and healths.get(service) is not Health.HEALTHY
     ]
     if not open_ones:
-        reason = f"{len(failed)} services failed, as many may" if failed else ""
+        reason = f"{len(failed)} services failed, within the limit" if failed else ""
         return set_health(draft, stage.id, Health.HEALTHY, reason)
     slow = next((reasons[service] for service in open_ones if service in reasons), "")
     set_health(draft, stage.id, Health.PROGRESSING, slow or f"{len(open_ones)} services to go")

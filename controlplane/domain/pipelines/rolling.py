@@ -135,7 +135,7 @@ def _without_canaries(stage: Stage, held: StageState) -> str:
         return ""
     if stage.waves[0] or held.wave_done_at is not None:
         return ""
-    return f"none of its canaries is in the stage: {', '.join(stage.rollout.canaries)}"
+    return f"none of the canary clusters is in the stage: {', '.join(stage.rollout.canaries)}"
 
 
 def _tell(draft: Draft, stage: Stage, reason: str) -> None:
