@@ -670,4 +670,4 @@ async def test_a_past_week_is_replayed_with_other_gates(stand: Stand) -> None:
         told = await whatifs.run(stand.world.admin, view.row.id, draft, begun, until)
         (step,) = told.steps
         assert (step.stage, step.was, step.would) == ("prod", promoted, would)
-        assert [one.reason for one in told.waiting] == ([] if would else ["waits for gate 0"])
+        assert [one.reason for one in told.waiting] == ([] if would else ["waiting for gate 0"])

@@ -379,7 +379,7 @@ async def test_what_others_changed_meanwhile_is_not_deployed_unapproved(stand: S
     await stand.approve()
     assert not await stand.promoted()
     view = await stand.view()
-    assert "back to its gates" in " ".join(one.text for one in view.state.history)
+    assert "returned to its gates" in " ".join(one.text for one in view.state.history)
     await stand.approve()
     assert (await stand.given()).pinned == stand.host.repository.resolve("refs/heads/main")
 

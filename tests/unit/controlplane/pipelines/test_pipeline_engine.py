@@ -376,7 +376,7 @@ def test_all_gates_of_an_edge_must_be_open() -> None:
         GateStatus.OPEN,
         GateStatus.RUNNING,
     ]
-    assert why(line) == "waits for gate 1"
+    assert why(line) == "waiting for gate 1"
     line.pass_time(60)
     assert line.promotions() == [("prod", release)]
 
@@ -453,7 +453,7 @@ def test_a_service_added_to_the_next_stage_is_rendered_before_anything_opens(lin
     line.pipeline = make_pipeline({"dev prod": [ApprovalRule()]}, services=2)
     line.pass_time(1)
     assert [one.stage for one in line.last if isinstance(one, RenderStage)] == [PROD]
-    assert why(line) == "waits for the render"
+    assert why(line) == "waiting for the render"
     line.render("prod", release)
     line.approve(GATE)
     assert line.promotions() == [("prod", release)]

@@ -123,7 +123,7 @@ def test_without_its_canaries_nobody_gets_it() -> None:
     """A mistyped handle, or a cluster that has gone, does not make everybody a canary."""
     roll = Roll(rolled(Rollout(Strategy.CANARY, canaries=("lab-1",)), 3))
     assert roll.given() == []
-    told = "none of its canaries is in the stage: lab-1"
+    told = "none of the canary clusters is in the stage: lab-1"
     assert roll.line.stage("prod").rollout_reason == told
 
 
@@ -152,7 +152,7 @@ def test_the_budget_stops_it() -> None:
     roll.report("prod-0", "prod-2")
     held = roll.line.stage("prod")
     assert held.health is Health.FAILED
-    assert "2 failed, 1 may" in held.reason
+    assert "2 failed, limit 1" in held.reason
     assert len(roll.given()) == 2
 
 
