@@ -114,7 +114,7 @@ SPOILT: list[tuple[Callable[[list[bytes]], list[bytes]], str]] = [
     (lambda lines: lines[:-2] + lines[-1:], "incomplete"),
     (lambda lines: [*lines[:-1], lines[-1][:-3]], "not JSON"),
     (lambda lines: lines[1:], "begin with a table"),
-    (lambda lines: [b'{"table": "users;", "columns": []}\n', *lines], "not of its schema"),
+    (lambda lines: [b'{"table": "users;", "columns": []}\n', *lines], "its schema does not have"),
     (lambda lines: [], "incomplete"),
 ]
 
