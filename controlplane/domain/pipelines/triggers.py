@@ -1,7 +1,7 @@
 """Triggers of releases other than commits of the first stage: schedules and new versions.
 
-A schedule makes the first stage's revisions a release. A finding (an image tag, a chart version or
-a git tag) is written to the source of the first stage, and becomes a release like any other commit.
+A schedule makes the first stage's revisions a release. A finding is an image tag, a chart version
+or a git tag. It is written to the first stage's source, and becomes a release like other commits.
 """
 
 import re
