@@ -56,7 +56,7 @@ async def unreachable(stack: Stack, kubectl: Kubectl) -> None:
 
 Prepare = Callable[[Stack, Kubectl], Awaitable[None]]
 CASES: dict[str, tuple[Prepare, str]] = {
-    "unknown cluster": (unknown_cluster, 'no cluster "other" here, or you may not see it'),
+    "unknown cluster": (unknown_cluster, 'cluster "other" not found, or you have no access to it'),
     "agent away": (away, 'cluster "dev" is not connected: agent last seen 3m1'),
     "forbidden": (forbidden, 'user "ann" may not '),
     "token expired": (expired, "run towline login"),

@@ -45,7 +45,7 @@ async def test_the_map_and_names(hub: Running) -> None:
     empty = '{ search(q: "kind:Pod image:nginx<2") { totalCount edges { node { id } } } }'
     assert (await hub.ask(empty))["search"] == {"totalCount": 0, "edges": []}
     assert (
-        "nothing to search by"
+        "not a search key"
         in (await hub.refusal('{ search(q: "a:b") { totalCount } }'))["message"]
     )
 
@@ -126,7 +126,7 @@ async def test_mistakes_are_told_with_what_is_right(hub: Running) -> None:
     assert taken["extensions"]["current"]["id"] == first["id"]
     assert "Did you mean 'email'" in (await hub.refusal("{ me { emial } }"))["message"]
     nowhere = 'mutation { createServiceDeployment(attributes: {name: "x", namespace: "x"}) { id } }'
-    assert "its id or its handle" in (await hub.refusal(nowhere))["message"]
+    assert "by id or handle" in (await hub.refusal(nowhere))["message"]
     aliases = " ".join(f'a{n}: fleetDiff(repositoryId: "x", ref: "x") {{ __typename }}'
                        for n in range(6))  # fmt: skip
     assert (await hub.refusal(f"{{ {aliases} }}"))["extensions"]["code"] == "LIMIT"

@@ -80,12 +80,12 @@ async def test_another_encryption_key_is_refused(tmp_path: Path) -> None:
     assert "another key" in await refusal_of({"data": tmp_path})
     (tmp_path / "encryption.key").unlink()
     said = await refusal_of({"data": tmp_path})
-    assert "start with the key that this store was used with" in said
+    assert "start with the key that belongs to this store" in said
 
 
 async def test_a_short_encryption_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "encryption.key").write_bytes(b"short")
-    assert "5 bytes, 32 are needed" in await refusal_of({"data": tmp_path})
+    assert "5 bytes; expected 32" in await refusal_of({"data": tmp_path})
 
 
 async def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
