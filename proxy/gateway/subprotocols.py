@@ -1,4 +1,4 @@
-"""Bearer credentials among a WebSocket's subprotocols, as Kubernetes' API server takes them."""
+"""Bearer credentials among a WebSocket's subprotocols, in the format of the Kubernetes API server."""
 
 import base64
 import binascii
@@ -14,7 +14,7 @@ def credentials_in(value: bytes) -> list[str]:
 
 
 def without_credential(value: bytes) -> bytes:
-    """The field with the subprotocols that are none; empty: leave it out."""
+    """Removes the credentials from the field; drop the field if the result is empty."""
     return b", ".join(one for one in _listed(value) if not one.startswith(BEARER_PROTOCOL))
 
 

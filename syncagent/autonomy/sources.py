@@ -1,4 +1,4 @@
-"""Where a cluster's own services are defined: files of a folder, ConfigMaps, a folder in git."""
+"""Places that define a cluster's own services: files in a folder, ConfigMaps, or a folder in git."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ _SUFFIXES = {".yaml", ".yml"}
 
 
 class FolderSource:
-    """The YAML files of a folder, not of those below it; there lie manifests."""
+    """The YAML files of a folder; subfolders hold manifests and are not read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -30,11 +30,13 @@ class FolderSource:
 
     def _read(self) -> list[Document]:
         if not self._folder.is_dir():
-            raise Invalid(f"the folder of services {self._folder} is not there")
+            raise Invalid(f"the folder of services {self._folder} does not exist")
         try:
             files = sorted(one for one in self._folder.iterdir() if one.suffix in _SUFFIXES)
             if len(files) > _MOST_FILES:
-                raise Invalid(f"{len(files)} files of services; {_MOST_FILES} at most")
+                raise Invalid(
+                    f"{len(files)} files of services; at most {_MOST_FILES} are supported"
+                )
             return [Document(one.name, _text(one)) for one in files]
         except OSError as error:
             raise Unavailable(f"{error.filename} cannot be read: {error.strerror}") from error
@@ -42,9 +44,8 @@ class FolderSource:
 
 class ConfigMapSource:
     """Each value of the ConfigMaps with the label `towline.dev/services` in one namespace.
-
-    Whoever may write there has this agent apply whatever its rights allow: it is to be a
-    namespace of the cluster's operators.
+    Writers of this namespace control the agent with all of its permissions: reserve it for the
+    cluster's operators.
     """
 
     def __init__(self, configmaps: ConfigMaps, namespace: str) -> None:
@@ -56,9 +57,8 @@ class ConfigMapSource:
 
 
 class RepositorySource:
-    """The same ConfigMaps as a folder of a repository renders to: nothing need be in the cluster.
-
-    What they define lies in that repository too, unless they name another.
+    """The same ConfigMaps, rendered from a folder of a repository, so that the cluster needs none.
+    The services they define come from the same repository unless they name another one.
     """
 
     def __init__(self, renders: Renders, repository: str, ref: str, folder: str) -> None:
@@ -88,6 +88,6 @@ def _documents(
 
 
 def _text(path: Path) -> str:
-    """What a file says; what is no text is found out by whoever parses it."""
+    """Reads a file as text; the parser finds invalid bytes."""
     with path.open("rb") as file:
         return file.read(_LONGEST_FILE).decode(errors="replace")

@@ -51,19 +51,19 @@ class Api:
 
 
 def api_of(one: KubeObject) -> Api:
-    """The API of an object, from its apiVersion and kind."""
+    """Returns the API of an object from its apiVersion and kind."""
     group, _, version = str(one.get("apiVersion", "")).rpartition("/")
     return _api(group, version, str(one.get("kind", "")))
 
 
 @lru_cache(1024)
 def _api(group: str, version: str, kind: str) -> Api:
-    """The one value for a kind: thousands of objects are of a few kinds."""
+    """Returns the shared value of a kind: thousands of objects have a few kinds."""
     return Api(group, version, kind)
 
 
 def ref_of(one: KubeObject) -> ObjectRef:
-    """The name of an object as it says it itself."""
+    """Returns the reference of an object from its own metadata."""
     api, meta = api_of(one), metadata_of(one)
     namespace, name = meta.get("namespace") or "", meta.get("name") or ""
     if isinstance(namespace, str):
@@ -72,25 +72,25 @@ def ref_of(one: KubeObject) -> ObjectRef:
 
 
 def key_of(one: KubeObject) -> ObjectKey:
-    """The name of an object in every version of its API."""
+    """Returns the key of an object, which is equal in every version of its API."""
     api, meta = api_of(one), metadata_of(one)
     return (api.group, api.kind, meta.get("namespace") or "", meta.get("name") or "")
 
 
 def metadata_of(one: KubeObject) -> dict[str, Any]:
-    """An object's metadata; empty if they are not what they should be."""
+    """Returns an object's metadata; empty if they are not a map."""
     found = one.get("metadata")
     return found if isinstance(found, dict) else {}
 
 
 def resource_version(one: KubeObject) -> int:
-    """The object's version as a number (comparable since Kubernetes 1.35); 0 if there is none."""
+    """Returns the object's version as a number (comparable since Kubernetes 1.35); 0 without one."""
     text = metadata_of(one).get("resourceVersion") or ""
     return int(text) if text.isdecimal() else 0
 
 
 def controller_uid(one: KubeObject) -> str:
-    """uid of the object's controller, empty if it has none."""
+    """Returns the uid of the object's controller; empty without one."""
     for owner in metadata_of(one).get("ownerReferences") or ():
         if owner.get("controller"):
             return owner.get("uid") or ""
