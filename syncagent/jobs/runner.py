@@ -1,8 +1,7 @@
-"""Runs jobs: each once, whatever is killed or cut meanwhile.
-
-The order makes it so: remembered on disk, created by name, watched, the end written to disk and
-to the outbox, then the command answered. A job whose creation was remembered is never created
-again, even if somebody has deleted it.
+"""Runs each job exactly once, despite crashes and lost connections.
+The order ensures this: store the job on disk, create it by name, watch it, write its end to disk
+and to the outbox, then answer the command. A job whose creation was stored is never created again,
+even after somebody has deleted it.
 """
 
 import asyncio
@@ -36,11 +35,11 @@ log = structlog.get_logger(__name__)
 
 _FIRST_LOOK_S = 0.5
 _SLOWEST_LOOK_S = 5.0
-# The API server ends a job by its own deadline; this is only the net beneath it.
+# The API server enforces the job's own deadline; this is only a fallback.
 _GRACE_S = 30
 _KEPT_MS = 24 * 3600 * 1000
 _TIDY_EVERY_S = 600.0
-# Answers that may be another soon: of a server in trouble, or of one where rights are changed.
+# Temporary errors: server failures, or permissions that are being changed.
 _FAULTS = frozenset(range(500, 600))
 _REFUSALS = _FAULTS | {403, 409}
 _FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
@@ -48,7 +47,7 @@ _FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
 
 @dataclass(slots=True)
 class _Running:
-    """A job on its way; `values` are its opened secrets, in memory only."""
+    """A running job; `values` are its opened secrets, in memory only."""
 
     spec: JobSpec
     status: JobStatus
@@ -58,15 +57,14 @@ class _Running:
 
     @property
     def deadline_ms(self) -> int:
-        """When it is given up; milliseconds since 1970."""
+        """Time when the job is abandoned, in milliseconds since 1970."""
         return self.status.started_ms + (self.spec.timeout_s + _GRACE_S) * 1000
 
 
 class JobRunner:
-    """Fills in `ports.Jobs`.
-
-    `allowed` raises Invalid for a job, by all objects that it would create, that is not to run
-    here; nothing but these is ever written. What the agent itself asks for is not asked about.
+    """Implements `ports.Jobs`.
+    `allowed` gets all objects that a job would create, and raises Invalid if the job must not run
+    here; the runner writes no other objects. Jobs of the agent itself are not checked.
     """
 
     def __init__(
@@ -91,22 +89,22 @@ class JobRunner:
 
     @property
     def running(self) -> int:
-        """How many jobs have not ended."""
+        """Number of unfinished jobs."""
         return len(self._running)
 
     def start(self) -> None:
-        """Take up the jobs that had not ended."""
+        """Resumes the unfinished jobs."""
         for spec, status in self._memory.jobs():
             if status.phase not in _FINAL:
                 self._begin(spec, status)
         self._tasks.forever("tidy", self._tidy())
 
     async def stop(self) -> None:
-        """Leave all jobs to themselves; they are taken up at the next start."""
+        """Stops watching jobs; the next start resumes them."""
         await self._tasks.stop()
 
     def run(self, spec: JobSpec) -> None:
-        """Run a job, or say again what became of it. Unavailable: it could not be remembered."""
+        """Runs a job, or reports its end again. Unavailable: the job could not be stored."""
         known = self._memory.job(spec.command_id)
         if known is None:
             status = JobStatus(spec.command_id, JobPhase.PENDING)
@@ -116,12 +114,12 @@ class JobRunner:
             self._tell_end(known)
 
     def cancel(self, command_id: str, job_id: str) -> None:
-        """End a job; its answer is told as that of any job."""
+        """Cancels a job; its result is reported like that of any job."""
         known, running = self._memory.job(job_id), self._running.get(job_id)
         if running is not None:
             running.cancelled.set()
         outcome = Outcome.SUCCEEDED if known is not None else Outcome.REFUSED
-        message = "" if known is not None else "there is no such job here"
+        message = "" if known is not None else "the agent knows no such job"
         self._reports.done(CommandDone(command_id, outcome, message))
 
     def _begin(self, spec: JobSpec, status: JobStatus) -> None:
@@ -153,11 +151,12 @@ class JobRunner:
                 self._tell_end(end)
                 return
             except Unavailable as error:
-                log.error("a job's end cannot be kept", job=end.command_id, error=error.message)
+                log.error("a job's end cannot be stored", job=end.command_id, error=error.message)
                 await self._clock.sleep(backoff.next())
 
     async def _whole(self, one: _Running) -> JobStatus:
-        """Create the job unless that was done, follow it to its end; how it ended."""
+        """Creates the job unless it was created before, follows it, and returns its final status.
+        """
         body = job_object(one.spec)
         if one.status.ref is None:
             self._check(one.spec, ref_of(body))
@@ -183,7 +182,7 @@ class JobRunner:
             await self._cluster.merge(secret_ref(ref), owned_by(live))
 
     async def _create_ours(self, body: KubeObject, command_id: str) -> KubeObject:
-        """Create an object, or find that it was created before."""
+        """Creates an object, or returns the one that was created before."""
         try:
             return await self._cluster.create(ref_of(body), body)
         except Refused as error:
@@ -191,7 +190,7 @@ class JobRunner:
                 raise
         live = await self._cluster.get(ref_of(body))
         if live is None:
-            raise Unavailable("the object was there and has gone")
+            raise Unavailable("the object existed but was deleted meanwhile")
         if not is_ours(live, command_id):
             raise Invalid(f"{ref_of(body)} exists and is not this job")
         return live
@@ -221,12 +220,13 @@ class JobRunner:
             await self._pause(one, pace.next())
 
     def _give_up_late(self, one: _Running, error: TowlineError) -> None:
-        """Raise Invalid for a refusal past the job's time; a server that is away is waited for."""
+        """Raises Invalid for a refusal after the job's deadline; waits for an unreachable server.
+        """
         if isinstance(error, Refused) and self._now_ms() > one.deadline_ms:
-            raise Invalid(f"how it ended cannot be seen: {error.message}") from error
+            raise Invalid(f"cannot read how the job ended: {error.message}") from error
 
     async def _pods(self, one: _Running, ref: ObjectRef) -> list[KubeObject]:
-        """Its pods; none if they may not be seen even when the job's time is over."""
+        """Lists the job's pods; none if access is still refused after the job's deadline."""
         try:
             return await self._cluster.pods(ref)
         except Refused:
@@ -235,7 +235,7 @@ class JobRunner:
             return []
 
     async def _pause(self, one: _Running, seconds: float) -> None:
-        """Wait, or until the job is cancelled."""
+        """Waits for some seconds, or until the job is cancelled."""
         sleeping = self._tasks.spawn("pause", self._clock.sleep(seconds))
         cancelled = self._tasks.spawn("cancelled", one.cancelled.wait())
         await asyncio.wait((sleeping, cancelled), return_when=asyncio.FIRST_COMPLETED)
@@ -257,7 +257,7 @@ class JobRunner:
     async def _end_early(
         self, one: _Running, ref: ObjectRef, live: KubeObject, pods: list[KubeObject]
     ) -> JobStatus:
-        """Keep what it has said, then delete it."""
+        """Stores the job's logs, then deletes it."""
         cancelled = one.cancelled.is_set()
         message = "cancelled" if cancelled else f"not done within {one.spec.timeout_s} s"
         phase = JobPhase.CANCELLED if cancelled else JobPhase.FAILED
@@ -269,7 +269,7 @@ class JobRunner:
     async def _patiently(
         self, work: Callable[[], Awaitable[object]], until_ms: int, statuses: Collection[int]
     ) -> None:
-        """Try again while the server is away, and until then after answers of these statuses."""
+        """Retries while the server is unreachable, and until the deadline after these statuses."""
         backoff = Backoff(first=0.5, limit=10.0)
         while True:
             try:
@@ -283,7 +283,7 @@ class JobRunner:
             await self._clock.sleep(backoff.next())
 
     def _note(self, one: _Running, status: JobStatus) -> None:
-        """Remember and tell how far a job is, if that is news."""
+        """Stores and reports the status of a job if it has changed."""
         status = replace(status, message=self._masked(one, status.message))
         if status == one.status and one.kept:
             return
@@ -292,7 +292,7 @@ class JobRunner:
             self._memory.keep(one.spec, status)
             self._reports.job(status)
         except Unavailable as error:
-            log.error("a job's state cannot be kept yet", job=one.spec.command_id, error=str(error))
+            log.error("a job's state cannot be stored yet", job=one.spec.command_id, error=str(error))
         else:
             one.kept = True
 
@@ -306,7 +306,7 @@ class JobRunner:
         return masked(message, one.values.values())
 
     async def _tidy_secret(self, one: _Running) -> None:
-        """An ended job needs its secrets no more; where the job stays, they go with it."""
+        """Deletes the Secret of an ended job; elsewhere it is deleted with the job."""
         if not one.values:
             return
         ref = secret_ref(ref_of(job_object(one.spec)))
@@ -315,10 +315,10 @@ class JobRunner:
             if live is not None and is_ours(live, one.spec.command_id):
                 await self._cluster.delete(ref, live)
         except TowlineError as error:
-            log.warning("a job's secrets stay", job=one.spec.command_id, error=error.message)
+            log.warning("a job's secrets cannot be deleted", job=one.spec.command_id, error=error.message)
 
     async def _tidy(self) -> None:
-        """Forget jobs that ended a day ago, and remove their pods."""
+        """Removes jobs that ended a day ago, with their pods."""
         while True:
             await self._clock.sleep(_TIDY_EVERY_S)
             for _, status in self._memory.jobs():
@@ -332,7 +332,7 @@ class JobRunner:
                 await self._cluster.delete(status.ref, live)
             self._memory.forget_job(status.command_id)
         except TowlineError as error:
-            log.warning("an old job stays", job=status.command_id, error=error.message)
+            log.warning("an old job cannot be deleted", job=status.command_id, error=error.message)
 
     def _now_ms(self) -> int:
         return int(self._clock.now().timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""Between `fleet.wire.v1` and the agent's own values; the only place that knows both."""
+"""Conversion between `fleet.wire.v1` and the agent's values; the only module that knows both."""
 
 from collections.abc import Iterable
 
@@ -57,21 +57,21 @@ _MOST_APIS = 1000
 _MOST_AWAITING = 1000
 _LONGEST_COMPLAINT = 1000
 _MOST_FIELDS = 32
-# Of a dry run: together they stay well below what one message may have.
+# Limits of a dry run, well below the maximum size of a message.
 _MOST_PLANNED = 10_000
 _PLANNED_BYTES = 2 << 20
 _REMOVAL = {pb.REMOVAL_CASCADE: Removal.CASCADE, pb.REMOVAL_ORPHAN: Removal.ORPHAN}
 
 
 def desired_of(message: pb.Desired) -> Desired:
-    """What the control plane wants of a service. Invalid: it says neither what nor how."""
+    """Decodes the desired state of a service. Invalid: neither a spec nor a known removal."""
     if message.WhichOneof("state") == "spec":
         policy = _verification(message.verification) if message.HasField("verification") else None
         spec = _spec(message.spec)
         return Desired(message.service_id, message.sequence, spec=spec, verification=policy)
     removal = _REMOVAL.get(message.removal)
     if removal is None:
-        raise Invalid("neither a spec nor a known way of removal", field="Desired.state")
+        raise Invalid("neither a spec nor a known removal", field="Desired.state")
     confirmed = tuple(_ref_of(ref) for ref in message.confirmed)
     return Desired(message.service_id, message.sequence, removal=removal, confirmed=confirmed)
 
@@ -129,10 +129,9 @@ def inventory_to_wire(change: InventoryChange) -> pb.Report:
 
 
 def merge_inventories(older: pb.Report, newer: pb.Report) -> pb.Report:
-    """One report that says what two successive ones say.
-
-    What has come and gone in between is in neither list: pods of a cron job would fill the disk of
-    an agent that has no link for days.
+    """Merges two successive reports.
+    Components that came and went in between are dropped: otherwise the pods of a cron job would
+    fill the disk of an agent without a link for days.
     """
     if newer.inventory.complete:
         return newer
@@ -145,7 +144,7 @@ def merge_inventories(older: pb.Report, newer: pb.Report) -> pb.Report:
     for component in newer.inventory.present:
         key = _key(component.object)
         before = present.get(key)
-        # What has gone before and is back may be known at the other side.
+        # The other side may know a component that was gone and is back.
         component.fresh = component.fresh and key not in gone if before is None else before.fresh
         present[key] = component
         gone.pop(key, None)
@@ -211,7 +210,7 @@ def _render(rendered: Rendered) -> pb.RenderResult:
 
 
 def job_of(command_id: str, message: pb.RunJob) -> JobSpec:
-    """The job that a command asks for. Invalid: its manifest is no object."""
+    """Decodes the job of a command. Invalid: its manifest is not an object."""
     try:
         manifest = orjson.loads(message.manifest)
     except orjson.JSONDecodeError as error:
@@ -225,7 +224,7 @@ def job_of(command_id: str, message: pb.RunJob) -> JobSpec:
 
 
 def pulse_to_wire(complaint: str) -> pb.AgentMessage:
-    """A sign of life, with as much of what hinders the agent as people read."""
+    """Encodes a pulse with a truncated complaint."""
     return pb.AgentMessage(pulse=pb.Pulse(complaint=_cut(complaint, _LONGEST_COMPLAINT)))
 
 
@@ -281,7 +280,7 @@ def _spec(message: pb.ServiceSpec) -> ServiceSpec:
 
 
 def _verification(message: pb.Verification) -> Verification:
-    """Invalid: it compares in a way that this agent does not know."""
+    """Decodes a verification. Invalid: unknown comparison."""
     metric = None
     if message.HasField("metric"):
         comparison = _COMPARISONS.get(message.metric.comparison)
@@ -338,7 +337,9 @@ def _rule(message: pb.HealthRule) -> HealthRule:
 
 
 def _planned(planned: Iterable[PlannedChange]) -> list[pb.PlannedChange]:
-    """What fits; the changes of fields of later objects are left out first, then the objects."""
+    """Encodes planned changes up to the size limit; drops field changes of later objects first,
+    then objects.
+    """
     found: list[pb.PlannedChange] = []
     room = _PLANNED_BYTES
     for one in planned:
@@ -406,7 +407,7 @@ def _key(ref: pb.ObjectRef) -> tuple[str, str, str, str]:
 
 
 def _cut(text: str, limit: int) -> str:
-    """The text within the wire's limit, in bytes, never through the middle of a character."""
+    """Truncates text to the wire's limit in bytes, never within a character."""
     if text.isascii():
         return text[:limit]
     data = text.encode(errors="replace")

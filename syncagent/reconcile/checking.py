@@ -1,5 +1,5 @@
-"""Finding out that nothing is to be done, without writing: at a word that changes nothing, and when
-a service is asked to be looked at.
+"""Checks without writes whether a service is in sync: after a new revision without changes, and on
+request.
 """
 
 from collections import defaultdict
@@ -15,9 +15,8 @@ from syncagent.reconcile.tools import Tools
 
 
 def is_as_wanted(service: Service) -> bool:
-    """Whether the newest word wants exactly what was applied before, and all of it is so.
-
-    The commit and the signature of a bundle may differ: its content does not.
+    """Reports whether the newest desired state equals the applied one and all objects are in sync.
+    Commit and signature of a bundle may differ if its content does not.
     """
     spec, current = service.desired.spec, service.current
     if spec is None or current is None or current.spec is None or service.spans is None:
@@ -35,7 +34,7 @@ def is_as_wanted(service: Service) -> bool:
 
 
 def note_as_wanted(tools: Tools, service: Service) -> None:
-    """Take the newest word for applied."""
+    """Records the newest desired state as applied."""
     target, now_ms = service.desired, tools.now_ms()
     tools.memory.begin(target, ())
     service.current, service.tried, service.counted = target, target.sequence, target.sequence
@@ -46,7 +45,7 @@ def note_as_wanted(tools: Tools, service: Service) -> None:
 
 
 async def doubt_what_changed(tools: Tools, service: Service) -> None:
-    """Mark for another apply what is not in the version seen last; all if that cannot be told."""
+    """Marks changed objects for another apply; all of them if the versions cannot be read."""
     places: dict[tuple[Api, str], list[Owned]] = defaultdict(list)
     for one in service.owned.values():
         places[one.ref.api, one.ref.namespace].append(one)

@@ -1,8 +1,7 @@
-"""What else explains why something is not well: the last lines of a crashed container's log, and
-the events that warn of an object.
-
-Asked for rarely: a log once a crash, events some seconds after an object was seen to be stuck. None
-of it goes on with a secret of its service in it.
+"""Diagnostics for unhealthy objects: the last lines of a crashed container's log, and warning
+events.
+Requests are rare: a log once for each crash, events some seconds after an object seemed stuck.
+Secrets of the service are masked.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from syncagent.reconcile.registry import Registry, Service
 _TAIL = 600
 _AT_ONCE = 2
 _ASK_AFTER_S = (1.0, 5.0, 20.0, 60.0)
-# Their controllers tell why nothing happens by events alone.
+# Their controllers report the reason of a delay only in events.
 _SILENT = {
     ("", "PersistentVolumeClaim"),
     ("", "Service"),
@@ -34,7 +33,8 @@ _SILENT = {
 
 
 class Evidence:
-    """Asks the cluster, a few questions at a time; `touch` is told of services that it explains."""
+    """Queries the cluster, a few requests at a time; `touch` gets the id of each service with news.
+    """
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Evidence:
         self._asked: set[ObjectKey] = set()
 
     def explained(self, child: Component, crash: Crash | None) -> Component:
-        """A pod with the end of its log, which is fetched if this crash is new."""
+        """Adds the end of its log to a crashed pod, and fetches the log of a new crash."""
         if crash is None or child.health != Health.FAILED:
             self._crashes.pop(child.uid, None)
             return child
@@ -68,18 +68,20 @@ class Evidence:
         return _with_tail(child, tail)
 
     def drop(self, uid: str) -> None:
-        """A pod has gone."""
+        """Drops a pod that is gone."""
         self._crashes.pop(uid, None)
 
     def suspect(self, service: Service, one: Owned) -> None:
-        """An owned object was seen: if it may be stuck, its events are asked for in a while."""
+        """Schedules a request for the events of an object that may be stuck."""
         silent = (one.ref.group, one.ref.kind) in _SILENT
         if silent and one.verdict.health == Health.PROGRESSING and one.key not in self._asked:
             self._asked.add(one.key)
             self._tasks.spawn(f"events/{one.ref.name}", self._ask(service, one))
 
     async def last_words(self, service: Service, ref: ObjectRef, uid: str) -> str:
-        """How the log of a Pod, or of a Job's failed Pod, ends; empty if that cannot be told."""
+        """Returns the end of the log of a Pod, or of a Job's failed Pod; empty if it cannot be
+        read.
+        """
         if ref.kind == "Pod":
             return await self._tail(service, ref, "", previous=False)
         for child in self._registry.tree.beneath(uid):

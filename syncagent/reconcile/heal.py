@@ -1,8 +1,7 @@
-"""Keeping owned objects as they were applied, whoever changes them.
-
-Each sighting is compared with what our own last apply led to. A foreign change is undone at
-once; one that comes back again and again is undone ever more slowly, so that two controllers
-never wear out the API server between them.
+"""Drift healing: keeps owned objects in their applied state.
+Each observation is compared with the result of our own last apply. A foreign change is reverted at
+once. A recurring one is reverted at growing intervals, so that two controllers never overload the
+API server.
 """
 
 from collections.abc import Sequence
@@ -33,12 +32,12 @@ _WINDOW_S = 60.0
 _FREE_HEALS = 5
 _SLOWEST_S = 60.0
 _MAX_PATHS = 32
-# What comes after an object that has just gone need not wait.
+# Work after an object that has just been deleted need not wait.
 _SOON_S = 0.01
 
 
 async def look(tools: Tools, service: Service, key: ObjectKey, sighting: Sighting) -> float:
-    """Take note of one sighting and act on it; seconds after which to look again, 0 for never."""
+    """Processes one observation; returns the seconds until the next check, 0 for none."""
     one = service.owned.get(key)
     if one is None or isinstance(sighting, Gone) and resource_version(sighting.live) < one.version:
         return 0.0
@@ -54,7 +53,7 @@ async def look(tools: Tools, service: Service, key: ObjectKey, sighting: Sightin
 
 
 def pace(heals: Sequence[float], now: float) -> float:
-    """Seconds to wait before the next heal, from the times of the last ones."""
+    """Seconds to wait before the next heal, from the times of the recent ones."""
     recent = [at for at in heals if now - at < _WINDOW_S]
     if len(recent) < _FREE_HEALS:
         return 0.0
@@ -63,7 +62,7 @@ def pace(heals: Sequence[float], now: float) -> float:
 
 
 async def _lost(tools: Tools, service: Service, one: Owned) -> float:
-    """An owned object is gone, or has lost our mark."""
+    """Handles an owned object that is gone, or has lost our label."""
     if one.leaving:
         forget(tools, service, one)
         return _SOON_S
@@ -82,7 +81,7 @@ async def _lost(tools: Tools, service: Service, one: Owned) -> float:
 
 
 async def _changed(tools: Tools, service: Service, one: Owned, sighting: Seen) -> float:
-    """Look at an object that is not as it was; what has gone since will be seen to have."""
+    """Processes a changed object; a later deletion arrives as its own observation."""
     if not sighting.partial:
         return await _seen(tools, service, one, sighting.live)
     live = await tools.cluster.get(one.ref)
@@ -90,7 +89,7 @@ async def _changed(tools: Tools, service: Service, one: Owned, sighting: Seen) -
         return 0.0
     wait = await _seen(tools, service, one, live)
     if one.synced:
-        # So that it need not be read again at the next start.
+        # This avoids another read after the next start.
         tools.memory.record((one,))
     return wait
 
@@ -118,7 +117,9 @@ async def _seen(tools: Tools, service: Service, one: Owned, live: KubeObject) ->
 
 
 def _may_be_pruned(service: Service, one: Owned, live: KubeObject) -> bool:
-    """Whether an object that waits for a person to agree now says by itself that it may go."""
+    """Reports whether an object that waits for confirmation now has an annotation that permits its
+    deletion.
+    """
     return one.ref in service.awaiting and directives_of(live).prune == Leave.AGREED
 
 
@@ -149,7 +150,7 @@ async def _react(
 async def _heal(
     tools: Tools, service: Service, manifest: Manifest, live: KubeObject | None
 ) -> None:
-    """Apply the manifest again and report what that has undone."""
+    """Applies the manifest again and reports the reverted changes."""
     assert service.current is not None and service.current.spec is not None
     one = service.owned[manifest.key]
     one.doubtful = True
@@ -167,14 +168,14 @@ async def _heal(
         _report(tools, manifest, live, healed, healed_now=True)
         who = (foreign_manager(live, ()) if live else "") or "somebody"
         what = "changed" if live else "deleted"
-        text = f"{what} by {who}; put right as service {service.current.spec.name} wants it"
+        text = f"{what} by {who}; restored by service {service.current.spec.name}"
         tools.notices.add(one.ref, one.uid, "DriftHealed", text, warns=False)
 
 
 async def _tell(
     tools: Tools, service: Service, manifest: Manifest, live: KubeObject | None
 ) -> None:
-    """Report what an apply would undo, without doing it."""
+    """Reports the changes that an apply would revert, without reverting them."""
     assert service.current is not None and service.current.spec is not None
     would_be = live
     if live is not None:
@@ -210,5 +211,5 @@ def _report(
 
 def _note_fight(service: Service, one: Owned, live: KubeObject | None) -> None:
     who = (foreign_manager(live, ()) if live else "") or "somebody"
-    text = f"{who} changes it again and again; it is put right at longer intervals"
+    text = f"{who} changes it repeatedly; Towline restores it at growing intervals"
     service.failures[one.key] = Problem(text, "Contended", one.ref)
