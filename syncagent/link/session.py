@@ -106,7 +106,8 @@ class Session:
             async with asyncio.timeout(_WELCOME_S):
                 message = await self._read()
         except TimeoutError as error:
-            raise Unavailable(f"the control plane did not answer Hello within {_WELCOME_S:g} s") from error
+            text = f"the control plane did not answer Hello within {_WELCOME_S:g} s"
+            raise Unavailable(text) from error
         if message.WhichOneof("body") != "welcome":
             raise Invalid("the control plane's first message is not Welcome")
         if message.welcome.protocol != PROTOCOL:

@@ -1,4 +1,5 @@
-"""Taking objects away that a service no longer wants; only ever its own."""
+"""Pruning of objects that a service no longer contains; it deletes only the service's own objects.
+"""
 
 import asyncio
 from collections.abc import Iterable
@@ -22,9 +23,11 @@ _TOGETHER = 64
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How objects go. `keep`: only our marks are taken off. `prunes`: the service itself stays, so
-    only `most` go without a word; who removes a service has said that all of it may go. Precious
-    ones go only if `confirmed` in both cases."""
+    """Terms of a deletion.
+    `keep`: only remove our labels and annotations. `prunes`: the service itself stays, so at most
+    `most` objects are deleted without confirmation; removing a whole service has no such limit. In
+    both cases, protected objects must be `confirmed`.
+    """
 
     keep: bool
     prunes: bool
@@ -34,7 +37,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class _Going:
-    """An owned object that is to go, as it is now."""
+    """An owned object to delete, in its present state."""
 
     one: Owned
     live: KubeObject
@@ -46,10 +49,9 @@ class _Going:
 
 
 def prunable(service: Service, wanted: Iterable[ObjectKey]) -> list[Owned]:
-    """What the service has and does not want any more, as far as that is certain.
-
-    Where an object of a kind could not be applied, none of that kind is taken away: it may be
-    the old name of the one that failed. A failure of the whole takes away nothing.
+    """Lists the objects that the service owns but certainly no longer contains.
+    If an object of a kind could not be applied, no object of that kind is pruned: it may be the old
+    name of the failed one. A failure of the whole service prunes nothing.
     """
     if None in service.failures:
         return []
@@ -63,9 +65,8 @@ def prunable(service: Service, wanted: Iterable[ObjectKey]) -> list[Owned]:
 async def take_away(
     tools: Tools, service: Service, going: list[Owned], terms: Terms
 ) -> tuple[ObjectRef, ...]:
-    """Delete objects, last wave first; each annotated wave has gone before the one beneath it.
-
-    What a person must agree to first is left, and returned.
+    """Deletes objects, last wave first; each annotated wave waits until the later ones are gone.
+    Returns the objects that need a person's confirmation first.
     """
     if not going:
         return ()
@@ -78,7 +79,7 @@ async def take_away(
 
 
 def forget(tools: Tools, service: Service, one: Owned) -> None:
-    """An object is no longer the service's."""
+    """Removes an object from its service."""
     tools.registry.drop(service, one)
     service.failures.pop(one.key, None)
     tools.memory.record((), gone=(one,))
@@ -95,10 +96,10 @@ async def _examine(
 
 
 async def _look_at(tools: Tools, service: Service, one: Owned, terms: Terms) -> _Going | None:
-    """An object that is to be deleted; None if there is nothing (more) to delete."""
+    """Prepares the deletion of an object; None if there is nothing to delete."""
     heir = None if one.leaving else tools.registry.heir(service, one.key)
     if heir is not None and heir.due and heir.current != heir.desired:
-        # Whether it still waits shows once its newest word is read.
+        # Its newest desired state decides whether it still wants the object.
         one.doubtful = True
         tools.urge(heir)
         return None
@@ -122,10 +123,9 @@ async def _look_at(tools: Tools, service: Service, one: Owned, terms: Terms) -> 
 
 
 async def _hand_over(tools: Tools, service: Service, one: Owned, heir: Service) -> None:
-    """Leave an object to who waits for it, as it is.
-
-    Without our marks: an heir that is paused, or not there yet after a restart, would take it for
-    one of somebody else.
+    """Hands an unchanged object over to the adopting service.
+    Our labels are removed: an adopting service that is paused, or not loaded after a restart, would
+    take the object for a foreign one.
     """
     live = await tools.cluster.get(one.ref)
     if live is not None and owner_of(live) == service.id:
@@ -156,7 +156,9 @@ async def _delete(tools: Tools, service: Service, going: list[_Going]) -> None:
 
 
 def _postponed(service: Service, going: _Going) -> bool:
-    """Whether an object is to go once all else is well; it counts as leaving already."""
+    """Reports whether an object must wait until all others are healthy; it already counts as
+    leaving.
+    """
     if going.directives.prune_last:
         service.pruned += not going.one.leaving
         going.one.leaving = True
@@ -164,7 +166,7 @@ def _postponed(service: Service, going: _Going) -> bool:
 
 
 async def _one(tools: Tools, service: Service, going: _Going) -> bool:
-    """Whether an object has gone already."""
+    """Deletes one object; True if it is already gone."""
     one = going.one
     try:
         if metadata_of(going.live).get("deletionTimestamp"):

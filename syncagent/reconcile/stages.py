@@ -1,4 +1,4 @@
-"""The stages of a sync, one after the other: hooks before it, its waves, hooks after it."""
+"""The stages of a sync in order: hooks before it, its waves, hooks after it."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,7 +10,9 @@ from syncagent.domain.ownership import HookManifest, Manifest
 
 @dataclass(slots=True)
 class Stage:
-    """What is done together; the next one waits until its hooks have ended and all is healthy."""
+    """A stage of a sync; the next one begins after its hooks have ended and all objects are
+    healthy.
+    """
 
     name: str
     moment: Moment
@@ -21,7 +23,7 @@ class Stage:
 def stages_of(
     manifests: Iterable[Manifest], hooks: Iterable[HookManifest], *, first: bool
 ) -> list[Stage]:
-    """The stages of one sync, in order."""
+    """Lists the stages of one sync, in order."""
     hooks = list(hooks)
     return [
         *_hooked(Moment.PRE_SYNC, hooks, first),
@@ -31,7 +33,7 @@ def stages_of(
 
 
 def hooks_at(moment: Moment, hooks: Iterable[HookManifest], *, first: bool) -> list[Stage]:
-    """The stages of hooks that belong to no sync: its failure, or the removal of the service."""
+    """Lists the hook stages outside of a sync: after its failure, or on removal of the service."""
     return _hooked(moment, hooks, first)
 
 
