@@ -155,8 +155,7 @@ class JobRunner:
                 await self._clock.sleep(backoff.next())
 
     async def _whole(self, one: _Running) -> JobStatus:
-        """Creates the job unless it was created before, follows it, and returns its final status.
-        """
+        """Creates the job unless it was created before, follows it, and returns its final status."""
         body = job_object(one.spec)
         if one.status.ref is None:
             self._check(one.spec, ref_of(body))
@@ -220,8 +219,7 @@ class JobRunner:
             await self._pause(one, pace.next())
 
     def _give_up_late(self, one: _Running, error: TowlineError) -> None:
-        """Raises Invalid for a refusal after the job's deadline; waits for an unreachable server.
-        """
+        """Raises Invalid for a refusal after the job's deadline; waits for an unreachable server."""
         if isinstance(error, Refused) and self._now_ms() > one.deadline_ms:
             raise Invalid(f"cannot read how the job ended: {error.message}") from error
 
@@ -292,7 +290,9 @@ class JobRunner:
             self._memory.keep(one.spec, status)
             self._reports.job(status)
         except Unavailable as error:
-            log.error("a job's state cannot be stored yet", job=one.spec.command_id, error=str(error))
+            log.error(
+                "a job's state cannot be stored yet", job=one.spec.command_id, error=str(error)
+            )
         else:
             one.kept = True
 
@@ -315,7 +315,9 @@ class JobRunner:
             if live is not None and is_ours(live, one.spec.command_id):
                 await self._cluster.delete(ref, live)
         except TowlineError as error:
-            log.warning("a job's secrets cannot be deleted", job=one.spec.command_id, error=error.message)
+            log.warning(
+                "a job's secrets cannot be deleted", job=one.spec.command_id, error=error.message
+            )
 
     async def _tidy(self) -> None:
         """Removes jobs that ended a day ago, with their pods."""

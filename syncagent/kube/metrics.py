@@ -26,7 +26,9 @@ class KubeMetrics:
         """Returns the single value of an instant query (Prometheus' HTTP API); see the port."""
         place = _ADDRESS.fullmatch(check.address)
         if place is None:
-            raise Invalid(f"{check.address[:80]!r} is not a valid address; expected namespace/service:port")
+            raise Invalid(
+                f"{check.address[:80]!r} is not a valid address; expected namespace/service:port"
+            )
         scheme = place["scheme"] or ""
         path = (
             f"/api/v1/namespaces/{place['namespace']}/services/"
@@ -37,8 +39,7 @@ class KubeMetrics:
 
 
 def value_of(text: str) -> float | None:
-    """Parses the value of a scalar or of a single series; None for no or several series. Invalid.
-    """
+    """Parses the value of a scalar or of a single series; None for no or several series. Invalid."""
     try:
         data: Any = orjson.loads(text)["data"]
         if data["resultType"] == "scalar":
@@ -46,5 +47,7 @@ def value_of(text: str) -> float | None:
         if data["resultType"] == "vector" and len(data["result"]) == 1:
             return float(data["result"][0]["value"][1])
     except (ValueError, LookupError, TypeError):
-        raise Invalid("the metrics server's response is not in the format of Prometheus' HTTP API") from None
+        raise Invalid(
+            "the metrics server's response is not in the format of Prometheus' HTTP API"
+        ) from None
     return None

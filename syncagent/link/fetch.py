@@ -44,7 +44,9 @@ class HubFetcher:
 
     async def fetch(self, digest: str, size: int) -> bytes:
         if size > MAX_BUNDLE_BYTES:
-            raise Invalid(f"the bundle has {size:,} bytes, more than the limit of {MAX_BUNDLE_BYTES:,}")
+            raise Invalid(
+                f"the bundle has {size:,} bytes, more than the limit of {MAX_BUNDLE_BYTES:,}"
+            )
         offered = self._take_offered(digest)
         if offered is not None and digest_of(offered) == digest:
             return offered

@@ -159,7 +159,9 @@ class Link:
     def _after_loss(self, status: Status, details: str) -> float:
         if status == Status.UNAUTHENTICATED:
             wait = back_in(drained=False)
-            log.error("the control plane refuses the agent's token", details=details, retry_s=round(wait))
+            log.error(
+                "the control plane refuses the agent's token", details=details, retry_s=round(wait)
+            )
             return wait
         wait = self._backoff.next()
         log.warning("link lost", status=status.name, details=details, retry_s=round(wait, 1))

@@ -235,5 +235,7 @@ def _advice(error: Refused) -> str:
 
 
 def _cannot_change(error: Refused) -> Refused:
-    text = f"{error.message}; to delete and recreate it, add the annotation towline.dev/replace: true"
+    text = (
+        f"{error.message}; to delete and recreate it, add the annotation towline.dev/replace: true"
+    )
     return Refused(text, status=error.status, reason="Immutable")

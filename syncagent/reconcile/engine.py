@@ -197,8 +197,7 @@ class Engine:
             self._reporter.forget(service.id)
 
     def sync_now(self, command_id: str, service_id: str) -> None:
-        """Syncs a service with the cluster; the command is executed once and answered at the end.
-        """
+        """Syncs a service with the cluster; the command is executed once and answered at the end."""
         service = self._asked(command_id, service_id)
         spec = service.desired.spec if service is not None else None
         if service is None or spec is None:
@@ -231,7 +230,9 @@ class Engine:
         elif service is not None and service.desired.spec is not None:
             return service
         else:
-            self._answer(CommandDone(command_id, Outcome.REFUSED, "the agent knows no such service"))
+            self._answer(
+                CommandDone(command_id, Outcome.REFUSED, "the agent knows no such service")
+            )
         return None
 
     def _take_up(self) -> None:

@@ -188,8 +188,7 @@ async def _clear(tools: Tools, service: Service, hook: HookManifest, live: KubeO
         if not _may_go(service, hook.ref, live):
             service.awaiting = (*service.awaiting, hook.ref)
             raise Refused(
-                "cannot run again without deleting its object and content: "
-                "confirm the deletion",
+                "cannot run again without deleting its object and content: confirm the deletion",
                 status=409,
                 reason="Unconfirmed",
             )

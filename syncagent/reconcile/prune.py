@@ -1,5 +1,4 @@
-"""Pruning of objects that a service no longer contains; it deletes only the service's own objects.
-"""
+"""Pruning of objects that a service no longer contains; it deletes only the service's own objects."""
 
 import asyncio
 from collections.abc import Iterable

@@ -249,8 +249,7 @@ class Registry:
         return self._services.get(self._claims.get(key, ""))
 
     def rival(self, service: Service, ref: ObjectRef) -> str:
-        """Describes the conflicting owner of a desired object, for people; empty if there is none.
-        """
+        """Describes the conflicting owner of a desired object, for people; empty if there is none."""
         holder, stranger = self.claimant(ref.key), self.strangers.get(ref.key)
         if stranger is not None:
             return (

@@ -111,8 +111,7 @@ async def announce(tools: Tools, walk: Walk) -> None:
 
 
 async def prepare_namespace(tools: Tools, walk: Walk) -> None:
-    """Creates the service's namespace or sets the requested labels. The namespace is never pruned.
-    """
+    """Creates the service's namespace or sets the requested labels. The namespace is never pruned."""
     options = walk.spec.options
     if not options.create_namespace or not walk.spec.namespace:
         return

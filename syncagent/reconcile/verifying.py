@@ -156,8 +156,7 @@ class Verifier:
 
 
 def _instead(desired: Desired, trial: Trial) -> Desired:
-    """Replaces the bundle with the last good one; returns the same desired state if there is none.
-    """
+    """Replaces the bundle with the last good one; returns the same desired state if there is none."""
     if desired.spec is None or trial.good is None or trial.good.spec is None:
         return desired
     return replace(desired, spec=replace(trial.good.spec, options=desired.spec.options))

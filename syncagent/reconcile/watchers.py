@@ -1,8 +1,7 @@
-"""Which watches run: one for each kind in use; what workloads bring forth has its own.
-
+"""Watches of owned objects: one for each kind in use; descendants have watches of their own.
 Owned objects are selected by label. A kind that may not be watched in all namespaces is watched in
-those of its owned objects and of hooks that run, and asked for object by object where that is
-forbidden too. The watches of a kind end once nobody has, or waits to have, an object of it.
+the namespaces of its owned objects and running hooks. If that is forbidden too, its objects are
+polled one by one. The watches of a kind end once no service has or awaits an object of it.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ _ROUND_S = 30.0
 
 
 class Watchers:
-    """Starts watches as objects come to be owned and turns what they tell into work."""
+    """Starts watches for owned objects and queues work for their events."""
 
     def __init__(
         self,
@@ -45,7 +44,9 @@ class Watchers:
         clock: Clock,
         on_sighting: Callable[[Service, bool], None],
     ) -> None:
-        """`on_sighting(service, mail)`: something of a service was seen; `mail`: look into it."""
+        """`on_sighting(service, mail)` is called for each observation; `mail`: it must be
+        processed.
+        """
         self._offspring = offspring
         self._clock = clock
         self._narrow: dict[Api, dict[str, asyncio.Task[None]]] = {}
@@ -57,7 +58,7 @@ class Watchers:
         self._wide: dict[Api, asyncio.Task[None]] = {}
 
     def watch(self, ref: ObjectRef) -> None:
-        """From now on changes of this object, and of what it brings forth, are seen."""
+        """Watches this object and its descendants from now on."""
         api = ref.api
         if api not in self._wide:
             self._wide[api] = self._follow(api, _ALL)
@@ -66,7 +67,7 @@ class Watchers:
         self._offspring.watch(ref, self._registry.uid_of(ref.key))
 
     def tidy(self) -> None:
-        """End the watches that nobody needs any more."""
+        """Ends the watches that no service needs any more."""
         registry = self._registry
         kinds = registry.awaited_kinds()
         for api in self._wide.keys() - registry.apis():
@@ -110,25 +111,25 @@ class Watchers:
         if service is None or one is None or one.ref.api != sighting.api:
             return
         if claimed:
-            # Nobody wins a fight between two that are both sure: people must decide.
+            # Two installations would fight over the object for ever: people must decide.
             ref = ref_of(sighting.live)
             service.failures[key] = Problem(self._registry.rival(service, ref), "Claimed", ref)
         elif isinstance(sighting, Gone) or owner_of(sighting.live) == service.id:
             service.inbox[key] = sighting
         else:
-            # Our marks were changed: to us it is as good as gone, and is put right like that.
+            # Our labels were changed: the object counts as gone and is healed like that.
             service.inbox[key] = Gone(sighting.api, sighting.live)
         self._tell(service, True)
 
     def _is_claimed(self, sighting: Seen | Gone) -> bool:
-        """Whether an agent of another installation holds an object for its own."""
+        """Reports whether an agent of another installation claims an object."""
         if isinstance(sighting, Gone):
             self._registry.strangers.pop(ref_of(sighting.live).key, None)
             return False
         return self._registry.note_claim(sighting.live)
 
     def _forbidden(self, api: Api, namespace: str) -> None:
-        """A kind may not be listed, or watched, in a namespace or in all."""
+        """Handles a kind that may not be listed or watched, in one namespace or in all."""
         if namespace != _ALL:
             self._go_round(api, namespace)
             return
@@ -144,7 +145,7 @@ class Watchers:
             running[namespace] = self._follow(api, namespace)
 
     def _allowed(self, api: Api, namespace: str) -> None:
-        """A list has been told: what was done instead of it ends."""
+        """Ends the fallbacks of a watch whose list has succeeded."""
         self._blind.discard((api, namespace))
         for task in self._narrow.pop(api, {}).values() if namespace == _ALL else ():
             task.cancel()
@@ -188,7 +189,7 @@ class Watchers:
             self._tell(service, True)
 
     def _missing(self, sighting: Relisted) -> None:
-        """What we own and a fresh list does not show has gone while nobody watched."""
+        """Handles owned objects that are missing from a fresh list."""
         within = sighting.namespace if sighting.namespace != _ALL else None
         for one in self._registry.objects_of(sighting.api, within):
             service = self._registry.get(one.service_id)
@@ -200,5 +201,5 @@ class Watchers:
 
 
 def _at(version: int) -> KubeObject:
-    """Stands for an object that is gone at some version of the cluster."""
+    """Placeholder for an object that is gone at some resource version."""
     return {"metadata": {"resourceVersion": str(version)}}

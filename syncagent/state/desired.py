@@ -1,4 +1,4 @@
-"""Desired state as text on disk, with a checksum: what was spoilt there is not acted upon."""
+"""Desired state as text on disk, with a checksum so that damaged state is never applied."""
 
 import base64
 import hashlib
@@ -29,13 +29,13 @@ _SUM = 64
 
 
 def dump_desired(desired: Desired) -> str:
-    """64 hex digits of sha256, then JSON."""
+    """Encodes desired state as 64 hex digits of sha256, then JSON."""
     text = orjson.dumps(desired, default=_bytes)
     return hashlib.sha256(text).hexdigest() + text.decode()
 
 
 def load_desired(text: str) -> Desired:
-    """What was kept. Invalid: the disk returned something else."""
+    """Decodes desired state. Invalid: the text is damaged."""
     told, body = text[:_SUM], text[_SUM:]
     if hashlib.sha256(body.encode()).hexdigest() != told:
         raise Invalid("desired state was damaged on disk")
@@ -48,7 +48,7 @@ def load_desired(text: str) -> Desired:
 def _desired(raw: dict[str, Any]) -> Desired:
     removal = Removal(raw["removal"]) if raw["removal"] else None
     spec = _spec(raw["spec"]) if raw["spec"] else None
-    # Written by an earlier version, it has none.
+    # State of an earlier version lacks this field.
     confirmed = tuple(ObjectRef(**one) for one in raw.get("confirmed", ()))
     policy = raw.get("verification")
     verification = _verification(policy) if policy else None

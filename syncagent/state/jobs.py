@@ -1,4 +1,4 @@
-"""Jobs that the control plane asked for, until a day after their end: the port `JobMemory`."""
+"""Jobs of the control plane, stored until a day after their end: the port `JobMemory`."""
 
 import base64
 from dataclasses import asdict
@@ -15,7 +15,7 @@ _FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
 
 
 class SqliteJobs:
-    """Secrets are kept as they came: in boxes."""
+    """Implements `JobMemory`; secrets stay sealed."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

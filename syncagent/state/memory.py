@@ -22,7 +22,9 @@ _COMMANDS_KEPT = 1000
 
 
 class SqliteMemory:
-    """Fills in `ports.Memory`. `believe` raises Invalid for desired state that counts no more."""
+    """Implements `ports.Memory`. `believe` raises Invalid for desired state that is no longer
+    acceptable.
+    """
 
     def __init__(
         self, database: Database, believe: Callable[[Desired], None] = lambda _: None
@@ -39,8 +41,9 @@ class SqliteMemory:
         self.fresh = False
 
     def services(self) -> list[KnownService]:
-        """What is whole and believed. Else a row is dropped, and its objects are left as they are:
-        they are found again by their marks."""
+        """Returns the valid services. An invalid row is dropped; its objects stay and are found
+        again by their labels.
+        """
         known = []
         for service_id, *row in self._db.rows("SELECT id, desired, current, stamps FROM service"):
             try:
@@ -49,7 +52,11 @@ class SqliteMemory:
                     self._believe(desired)
                 known.append(one)
             except Invalid as error:
-                log.error("service on disk is dropped", service=service_id, error=error.message)
+                log.error(
+                    "invalid service dropped from the state",
+                    service=service_id,
+                    error=error.message,
+                )
                 self._drop(service_id)
         return known
 
@@ -119,7 +126,9 @@ class SqliteMemory:
             db.execute("DELETE FROM service WHERE id = ?", (service_id,))
 
     def _drop(self, service_id: str) -> None:
-        """As if it had never been told; what the cluster holds is to be found out anew."""
+        """Drops a service as if it had never arrived; the next start searches the cluster for its
+        objects.
+        """
         self.forget(service_id)
         with self._db.transaction() as db:
             db.execute("DELETE FROM counter WHERE name = 'recovered'")
