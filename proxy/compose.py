@@ -168,7 +168,9 @@ class Door:
 
     @property
     def find(self) -> Callable[[ClusterId], Way | None]:
-        """Finds the route to a cluster from what this replica already knows, without asking others."""
+        """Finds the route to a cluster from what this replica already knows, without asking
+        others.
+        """
         return self.sharing.ways.find if self.sharing is not None else self.tunnels.find
 
     async def listen_for_replicas(self, host: str, port: int) -> int:
@@ -176,9 +178,7 @@ class Door:
         use.
         """
         if self.sharing is None:
-            raise ValueError(
-                "a Kubernetes proxy without neighbours cannot listen for replicas; pass `neighbours` to build()"
-            )
+            raise ValueError("cannot listen for replicas: pass `neighbours` to `build`")
         sharing = self.sharing
         answers = Answers(self.here, sharing.peers.tasks)
         relay = Relay(sharing.ways, sharing.per_agent, answers)
@@ -231,7 +231,9 @@ class Door:
         return self.gateway.tasks, self.tunnels.tasks, *more
 
     async def drain(self) -> None:
-        """Moves agents to other replicas and waits for open requests, at most for the grace period."""
+        """Moves agents to other replicas and waits for open requests, at most for the grace
+        period.
+        """
         self.tunnels.drain(self.gateway.timeouts.grace, "the control plane is restarting")
         await self.gateway.drain()
 

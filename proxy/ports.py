@@ -163,7 +163,9 @@ class Tunnels(Protocol):
 
 
 class TunnelRegistry(Protocol):
-    """Registry of the replicas that hold agent links. Each claim of a cluster gets a higher epoch."""
+    """Registry of the replicas that hold agent links. Each claim of a cluster gets a higher
+    epoch.
+    """
 
     async def claim(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
         """Claims a link that is ready here and returns its epoch. `instance` (hex): the agent's

@@ -26,7 +26,11 @@ class ProxySettings(BaseModel):
     @field_validator("passthrough", mode="before")
     @classmethod
     def _listed(cls, handles: object) -> object:
-        return [one.strip() for one in handles.split(",")] if isinstance(handles, str) else handles
+        return (
+            [handle.strip() for handle in handles.split(",")]
+            if isinstance(handles, str)
+            else handles
+        )
 
     @model_validator(mode="after")
     def _bounds_hold(self) -> "ProxySettings":

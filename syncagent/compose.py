@@ -329,7 +329,7 @@ def _job_policy(
 
 
 def _listed(text: str) -> list[str]:
-    return [one.strip() for one in text.split(",") if one.strip()]
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def _trusted(settings: AutonomySettings) -> TrustedKeys:

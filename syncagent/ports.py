@@ -301,7 +301,9 @@ class Reconciler(Protocol):
         ...
 
     def terminate(self, command_id: str, service_id: str) -> None:
-        """Terminates the running sync of a service, and answers; its next change starts a new sync."""
+        """Terminates the running sync of a service, and answers; its next change starts a
+        new sync.
+        """
         ...
 
     def refuse(self, command_id: str, reason: str) -> None:

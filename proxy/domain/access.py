@@ -87,13 +87,15 @@ class ImpersonationRule:
         found: dict[str, list[str]] = {kind: [] for kind in _KINDS}
         for pattern in patterns:
             kind, colon, rest = pattern.partition(":")
-            for one in _KINDS if pattern == ANYBODY else (kind,):
-                if one in found and (colon or pattern == ANYBODY):
-                    found[one].append(rest if colon else ANYBODY)
+            for name in _KINDS if pattern == ANYBODY else (kind,):
+                if name in found and (colon or pattern == ANYBODY):
+                    found[name].append(rest if colon else ANYBODY)
         return cls(*map(tuple, found.values())) if any(found.values()) else None
 
     def forbidden_part(self, target: Impersonation) -> str | None:
-        """Describes the first part of a target that the rule forbids; None if it allows all of it."""
+        """Describes the first part of a target that the rule forbids; None if it allows all
+        of it.
+        """
         if not self._allows_user(target.user):
             return f'user "{target.user}"'
         for group in target.groups:
@@ -155,7 +157,7 @@ def lost_part(acting_as: Impersonation, before: Grant, now: Grant) -> str | None
         return rule.forbidden_part(acting_as)
     if acting_as.user != now.impersonate.user:
         return f'user "{acting_as.user}"'
-    gone = [one for one in acting_as.groups if one not in now.impersonate.groups]
+    gone = [group for group in acting_as.groups if group not in now.impersonate.groups]
     return f'group "{gone[0]}"' if gone else None
 
 

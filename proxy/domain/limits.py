@@ -63,7 +63,9 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """Limits of recordings of terminal sessions: bytes of one, bytes of all, and retention in days."""
+    """Limits of recordings of terminal sessions: bytes of one, bytes of all, and retention
+    in days.
+    """
 
     session_bytes: int = 16 << 20
     total_bytes: int = 2 << 30

@@ -111,7 +111,9 @@ class Connection(asyncio.Protocol):
         self._turn = None
 
     def shutdown(self) -> None:
-        """Handles uvicorn's shutdown: closes an idle connection now, others after their response."""
+        """Handles uvicorn's shutdown: closes an idle connection now, others after their
+        response.
+        """
         if isinstance(self._turn, ApplicationTurn) and self._side is not None:
             self._side.shutdown()
         elif self._turn is None and not self._pending:
@@ -250,7 +252,9 @@ class Connection(asyncio.Protocol):
         return True
 
     def _read_head(self, raw: bytes, ours: bool) -> RequestHead:
-        """Parses a head. Clients repeat requests with the same bytes, so the last result is cached."""
+        """Parses a head. Clients repeat requests with the same bytes, so the last result is
+        cached.
+        """
         if raw != self._last_raw:
             head = parse_head(raw, self._gateway.head_limits)
             if ours:
@@ -361,7 +365,9 @@ def _peer(transport: asyncio.Transport) -> str:
 
 
 def _give_up_on_dead_peers(transport: asyncio.Transport) -> None:
-    """Closes connections whose peer acknowledges nothing for a minute; only Linux has this option."""
+    """Closes connections whose peer acknowledges nothing for a minute; only Linux has this
+    option.
+    """
     option = getattr(socket, "TCP_USER_TIMEOUT", None)
     if option is not None and (sock := _tcp_socket(transport)) is not None:
         sock.setsockopt(socket.IPPROTO_TCP, option, DEAD_PEER_MILLISECONDS)

@@ -65,9 +65,9 @@ class OpenRequests:
         """Counts of the users with many open requests here; other replicas add them to theirs."""
         much = max(1, self._limits.per_user_and_cluster // PART_WORTH_TELLING)
         return {
-            name: Load(one.total, dict(one.clusters))
-            for name, one in self._users.items()
-            if one.total >= much
+            name: Load(user.total, dict(user.clusters))
+            for name, user in self._users.items()
+            if user.total >= much
         }
 
     def count_elsewhere(self, loads: Mapping[str, Load]) -> None:

@@ -44,7 +44,9 @@ def _of_websocket(secret: str) -> Credential:
 
 
 def _session(head: RequestHead) -> Credential | None:
-    """Reads a browser session; a foreign page cannot set the header that must accompany the cookie."""
+    """Reads a browser session; a foreign page cannot set the header that must accompany the
+    cookie.
+    """
     secret = _cookie(head)
     if secret is None:
         return None

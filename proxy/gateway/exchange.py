@@ -56,7 +56,9 @@ class UserSide(Protocol):
     def write(self, data: Buffer) -> None: ...
 
     def abort(self) -> None:
-        """Resets the connection, so that no client mistakes a partial response for a complete one."""
+        """Resets the connection, so that no client mistakes a partial response for a
+        complete one.
+        """
         ...
 
     def hold(self) -> None:

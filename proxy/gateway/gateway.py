@@ -81,7 +81,7 @@ class Gateway:
         """The open requests."""
         found = [connection.exchange for connection in self.connections]
         found += self.inside.exchanges
-        return [one for one in found if one is not None and not one.over]
+        return [exchange for exchange in found if exchange is not None and not exchange.over]
 
     @property
     def full(self) -> bool:
@@ -90,11 +90,13 @@ class Gateway:
 
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
         """Lists the authorized open requests that match a filter."""
-        return wanted.chosen(_open_stream(one.record) for one in self.exchanges if one.ready)
+        return wanted.chosen(
+            _open_stream(exchange.record) for exchange in self.exchanges if exchange.ready
+        )
 
     def end_stream(self, id: str, by: str) -> bool:
         """Ends an open request on behalf of `by`; False: no request has this id."""
-        found = [one for one in self.exchanges if one.record.id == id]
+        found = [exchange for exchange in self.exchanges if exchange.record.id == id]
         for exchange in found:
             exchange.end(Refusal(403, f"ended by {by}"), EndReason.ENDED)
         return bool(found)
@@ -117,7 +119,7 @@ class Gateway:
         self.desk.forget(user=user, token=token, session=session)
         wanted = {("user", user), ("token", token), ("session", session)}
         wanted |= {("cluster", cluster), ("grant", grant)}
-        matching = [one for one in self.exchanges if wanted & _marks(one.record)]
+        matching = [exchange for exchange in self.exchanges if wanted & _marks(exchange.record)]
         for exchange in matching:
             exchange.end(Refusal(401, "access was revoked"), EndReason.REVOKED)
         return len(matching)
@@ -158,7 +160,9 @@ class Gateway:
                 connection.sweep(now)
 
     async def _recheck(self) -> None:
-        """Checks open requests regularly, in case a permission was lost without a call of `revoke`."""
+        """Checks open requests regularly, in case a permission was lost without a call of
+        `revoke`.
+        """
         while True:
             await self.clock.sleep(self.timeouts.recheck)
             for exchange in self.exchanges:
@@ -190,7 +194,7 @@ def _open_stream(record: RequestRecord) -> OpenStream:
 
 
 def _marks(record: RequestRecord) -> set[tuple[str, str | None]]:
-    marks: set[tuple[str, str | None]] = {("grant", one) for one in record.grant_ids}
+    marks: set[tuple[str, str | None]] = {("grant", grant_id) for grant_id in record.grant_ids}
     marks.add(("cluster", record.cluster_id))
     if (who := record.identity) is not None:
         marks |= {("user", who.user_id), ("token", who.token_id), ("session", who.session_id)}

@@ -107,7 +107,7 @@ def judge(head: RequestHead) -> None:
     if len(head.values(b"host")) != 1:
         raise BadHead(400, "a request needs exactly one Host field")
     expectations = head.values(b"expect")
-    if expectations and [one.lower() for one in expectations] != [b"100-continue"]:
+    if expectations and [expectation.lower() for expectation in expectations] != [b"100-continue"]:
         raise BadHead(417, "unsupported Expect field: only 100-continue is supported")
     if head.upgrade is not None and head.upgrade.lower() not in UPGRADES:
         raise BadHead(400, "unsupported upgrade: only websocket and SPDY/3.1 are supported")
@@ -163,7 +163,7 @@ def _read_framing(head: RequestHead) -> None:
         raise BadHead(400, "unsupported HTTP version: only HTTP/1.1 is supported")
     encodings = head.values(b"transfer-encoding")
     if encodings:
-        if [one.lower() for one in encodings] != [b"chunked"] or head.version == "1.0":
+        if [encoding.lower() for encoding in encodings] != [b"chunked"] or head.version == "1.0":
             raise BadHead(400, "unsupported transfer encoding: only chunked is supported")
         head.chunked = True
     lengths = head.values(b"content-length")
@@ -186,4 +186,4 @@ def _read_connection(head: RequestHead) -> None:
 
 def _connection_options(head: RequestHead) -> set[bytes]:
     values = head.values(b"connection")
-    return {one.strip().lower() for value in values for one in value.split(b",")} - {b""}
+    return {option.strip().lower() for value in values for option in value.split(b",")} - {b""}

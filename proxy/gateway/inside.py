@@ -106,7 +106,9 @@ class _Answer:
         self.ended.set()
 
     def parsed(self) -> tuple[int, bytes]:
-        """Parses status and body. LimitExceeded: too long. Unavailable: interrupted, or not HTTP."""
+        """Parses status and body. LimitExceeded: too long. Unavailable: interrupted, or not
+        HTTP.
+        """
         if len(self._data) > self._most:
             raise LimitExceeded(f"the cluster's response exceeds {self._most:,} bytes")
         if self._broken:

@@ -93,7 +93,7 @@ class Meters:
             "towline_door_bytes", "Bytes of bodies", ("cluster", "direction"), self._sent()
         )
         yield _counter(
-            "towline_door_refusals", "Requests that the Kubernetes proxy itself answered", ("code",),
+            "towline_door_refusals", "Requests that the proxy itself answered", ("code",),
             {(code,): count for code, count in self._refusals.items()},
         )  # fmt: skip
         yield _counter(

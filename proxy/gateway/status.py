@@ -22,10 +22,10 @@ class Encoding(Enum):
 def encoding_for(accept: list[bytes]) -> Encoding:
     """Chooses the encoding of a response from the values of the Accept fields."""
     offered = b",".join(accept).decode("latin-1").lower().split(",")
-    types = [one.partition(";")[0].strip() for one in offered]
+    types = [offer.partition(";")[0].strip() for offer in offered]
     if _JSON.intersection(types):
         return Encoding.JSON
-    wanted = (one for one in Encoding if one.value in types)
+    wanted = (encoding for encoding in Encoding if encoding.value in types)
     return next(wanted, Encoding.JSON)
 
 

@@ -65,7 +65,9 @@ class SpdyStreams:
             self.types[stream & 0x7FFFFFFF] = headers.get(b"streamtype", b"").decode("latin-1")
 
     def _headers(self, block: bytes) -> dict[bytes, bytes]:
-        """Decompresses a header block; every block must pass through the one decompressor in order."""
+        """Decompresses a header block; every block must pass through the one decompressor
+        in order.
+        """
         try:
             plain = self._inflate.decompress(block, MOST_HEADERS)
             (count,) = struct.unpack_from(">I", plain)

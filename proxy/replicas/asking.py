@@ -51,7 +51,7 @@ class Inquiries:
     async def streams(self, wanted: StreamFilter) -> FoundStreams:
         """Lists the open requests of the other replicas."""
         answers, silent = await self._ask_all(AskStreams(wanted), STREAMS)
-        found = [replace(one, replica=at) for at, streams in answers for one in streams]
+        found = [replace(stream, replica=at) for at, streams in answers for stream in streams]
         return FoundStreams(longest_open(found), silent)
 
     async def loads(self) -> list[Mapping[str, Load]]:
@@ -85,8 +85,10 @@ class Inquiries:
         answer.
         """
         others = await self._registry.neighbours()
-        told = await asyncio.gather(*(self._hear(one, question, kind) for one in others))
-        return [one for one in told if one is not None], _unheard(others, told)
+        told = await asyncio.gather(
+            *(self._hear(neighbour, question, kind) for neighbour in others)
+        )
+        return [answer for answer in told if answer is not None], _unheard(others, told)
 
     async def _hear(
         self, other: Neighbour, question: Question, kind: TypeAdapter[Answer]
@@ -156,4 +158,6 @@ class _Answer:
 
 
 def _unheard(others: Sequence[Neighbour], told: Sequence[object | None]) -> tuple[str, ...]:
-    return tuple(one.address for one, answer in zip(others, told, strict=True) if answer is None)
+    return tuple(
+        neighbour.address for neighbour, answer in zip(others, told, strict=True) if answer is None
+    )

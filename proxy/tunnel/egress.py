@@ -72,7 +72,7 @@ class Egress:
         """
         self._link(cluster_id)
         now = self._clock.monotonic()
-        self._leases = {key: one for key, one in self._leases.items() if one[1] > now}
+        self._leases = {key: lease for key, lease in self._leases.items() if lease[1] > now}
         secret = secrets.token_urlsafe(24)
         self._leases[_digest(secret.encode())] = (cluster_id, now + LEASE_SECONDS)
         return f"http://{USER}:{secret}@{HOST}:{self._port}"

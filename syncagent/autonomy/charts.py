@@ -27,7 +27,7 @@ def release_of(raw: Any, name: str, namespace: str) -> HelmRelease:
         if not isinstance(text, str) or not 0 < len(text) <= _TEXTS[field]:
             raise Invalid(f"helm.{field} is a text of at most {_TEXTS[field]} characters")
     flags = {field: raw.get(field, False) for field in _FLAGS}
-    if not all(isinstance(one, bool) for one in flags.values()):
+    if not all(isinstance(flag, bool) for flag in flags.values()):
         raise Invalid(f"helm.{' and helm.'.join(_FLAGS)} are true or false")
     _check_place(texts)
     return HelmRelease(
@@ -71,6 +71,6 @@ def _values(raw: Any) -> str:
 
 def _files(raw: Any) -> tuple[str, ...]:
     is_list = isinstance(raw, list) and len(raw) <= _MOST_FILES
-    if not is_list or not all(isinstance(one, str) and one for one in raw):
+    if not is_list or not all(isinstance(path, str) and path for path in raw):
         raise Invalid(f"helm.valuesFiles is a list of at most {_MOST_FILES} paths")
     return tuple(raw)

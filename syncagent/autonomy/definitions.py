@@ -95,12 +95,12 @@ def first_line(error: Exception) -> str:
 
 
 def _add(found: dict[str, Definition], more: Iterable[Definition]) -> None:
-    for one in more:
-        if one.name in found:
-            raise Invalid(f"the service {one.name} is defined twice")
+    for definition in more:
+        if definition.name in found:
+            raise Invalid(f"the service {definition.name} is defined twice")
         if len(found) >= MOST_SERVICES:
             raise Invalid(f"more than {MOST_SERVICES:,} services in one cluster")
-        found[one.name] = one
+        found[definition.name] = definition
 
 
 def _parsed(document: Document) -> list[Definition]:
@@ -117,7 +117,7 @@ def _definition(raw: Any, document: Document) -> Definition:
     if not isinstance(raw, dict) or not raw.keys() <= _FIELDS:
         raise Invalid(f"a service has unknown fields; expected {', '.join(sorted(_FIELDS))}")
     texts = {name: raw[name] for name in _TEXTS if name in raw}
-    if not all(isinstance(one, str) and one for one in texts.values()):
+    if not all(isinstance(text, str) and text for text in texts.values()):
         raise Invalid("name, namespace, folder, repository and ref are texts")
     if missing := {"name", "namespace", "folder"} - texts.keys():
         raise Invalid(f"{', '.join(sorted(missing))} is missing")
@@ -135,7 +135,7 @@ def _options(raw: Mapping[str, Any]) -> SyncOptions:
     if not isinstance(raw, dict) or not raw.keys() <= {*_OPTIONS, "drift"}:
         raise Invalid(f"unknown options; expected {', '.join([*_OPTIONS, 'drift'])}")
     given: dict[str, Any] = {field: raw[name] for name, field in _OPTIONS.items() if name in raw}
-    if not all(isinstance(one, bool) for one in given.values()):
+    if not all(isinstance(value, bool) for value in given.values()):
         raise Invalid("all options except drift must be true or false")
     drift = raw.get("drift", DriftPolicy.HEAL.value)
     if not isinstance(drift, str) or drift not in set(DriftPolicy):

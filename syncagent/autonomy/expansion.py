@@ -26,5 +26,5 @@ def _expanded(value: Any, known: dict[int, int]) -> int:
     if place not in known:
         known[place] = _WITHIN
         parts = [*value, *value.values()] if isinstance(value, dict) else value
-        known[place] = 2 + sum(1 + _expanded(one, known) for one in parts)
+        known[place] = 2 + sum(1 + _expanded(part, known) for part in parts)
     return known[place]

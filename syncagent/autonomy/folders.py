@@ -45,7 +45,7 @@ class FolderRenders:
     def _render(self, root: Path, folder: str) -> Rendered:
         try:
             files = _files(root, folder)
-            stamp = tuple(_stamp(one) for one in files)
+            stamp = tuple(_stamp(file) for file in files)
             known = self._known.get(folder)
             if known is not None and known[0] == stamp:
                 return known[1]
@@ -66,8 +66,8 @@ def _files(root: Path, name: str) -> list[Path]:
         raise Invalid(f"the folder {name} leads outside its root")
     if not folder.is_dir():
         raise Invalid(f"the folder {name} does not exist")
-    files = sorted(one for one in folder.rglob("*") if one.suffix in _SUFFIXES)
-    if sum(one.stat().st_size for one in files) > MAX_BUNDLE_BYTES:
+    files = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES)
+    if sum(file.stat().st_size for file in files) > MAX_BUNDLE_BYTES:
         raise Invalid(f"more than {MAX_BUNDLE_BYTES:,} bytes in {name}")
     return files
 
@@ -99,7 +99,7 @@ def _objects(path: Path) -> list[dict[str, Any]]:
         raise Invalid(f"{path.name} cannot be read: {first_line(error)}") from error
     if b"&" in text and expanded(whole) > MAX_BUNDLE_BYTES:
         raise Invalid(f"{path.name} grows beyond {MAX_BUNDLE_BYTES:,} bytes by its aliases")
-    found = [one for one in whole if one is not None]
-    if not all(isinstance(one, dict) for one in found):
+    found = [document for document in whole if document is not None]
+    if not all(isinstance(document, dict) for document in found):
         raise Invalid(f"{path.name} contains a document that is not an object")
     return found

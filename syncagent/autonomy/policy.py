@@ -68,12 +68,14 @@ class SourcePolicy:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "SourcePolicy":
-        """Parses `NAMESPACE=URL` or `NAMESPACE=URL#FOLDER`, with `*` for every namespace. Invalid."""
+        """Parses `NAMESPACE=URL` or `NAMESPACE=URL#FOLDER`, with `*` for every namespace.
+        Invalid.
+        """
         return cls(tuple(_source(text) for text in texts))
 
     def check(self, namespace: str, statement: Statement) -> None:
         """Raises Invalid if the signed source is not allowed for services of `namespace`."""
-        if not self.sources or any(one.allows(namespace, statement) for one in self.sources):
+        if not self.sources or any(source.allows(namespace, statement) for source in self.sources):
             return
         where = f"{statement.repository or '(no repository)'}, folder {statement.folder or '/'}"
         raise Invalid(
@@ -99,7 +101,7 @@ class JobPolicy:
             raise Invalid("this agent's own settings turn jobs off (autonomy.jobs)")
         if self.signed_only:
             raise Invalid(
-                "this agent accepts only bundles signed by its trusted keys, and jobs are not signed; "
+                "this agent accepts only bundles signed by its trusted keys; jobs are unsigned; "
                 "the cluster's operator can allow them (autonomy.unsigned_jobs)"
             )
         for ref in refs:

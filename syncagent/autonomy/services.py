@@ -73,9 +73,9 @@ class LocalServices:
         self._problems: tuple[str, ...] = ()
         self._mirrors: dict[str, Mirror] = {}
         self._known = {
-            one.desired.service_id: one.desired
-            for one in memory.services()
-            if is_local_id(one.desired.service_id)
+            known.desired.service_id: known.desired
+            for known in memory.services()
+            if is_local_id(known.desired.service_id)
         }
 
     def refresh(self) -> None:
@@ -109,15 +109,17 @@ class LocalServices:
                 await self._repositories.stop()
 
     async def look(self) -> None:
-        """Reads all places and applies their definitions. Unavailable: the cluster has no identity."""
+        """Reads all places and applies their definitions. Unavailable: the cluster has no
+        identity.
+        """
         self._cluster = self._cluster or await self._place()
         read = await self._read()
         problems = (*read.unread, *read.problems)
         if problems != self._problems:
             log.error("services cannot be read", problems=problems)
             self._problems = problems
-        for one in read.services:
-            await self._keep(one)
+        for definition in read.services:
+            await self._keep(definition)
         self._drop_missing(read)
 
     async def _turn(self) -> None:
@@ -180,7 +182,7 @@ class LocalServices:
     def _drop_missing(self, read: Definitions) -> None:
         if read.unread:
             return
-        defined = {local_id(self._cluster, one.name) for one in read.services}
+        defined = {local_id(self._cluster, definition.name) for definition in read.services}
         for service_id, known in list(self._known.items()):
             if service_id in defined or known.spec is None:
                 continue
@@ -195,7 +197,9 @@ class LocalServices:
             self._tell(Mirror(service_id, known.spec.name, known.spec.namespace, removed=True))
 
     def _keep_undefined(self, known: Desired, spec: ServiceSpec, why: str) -> None:
-        """Keeps an undefined service: a wrong mount or a lost label must not remove all services."""
+        """Keeps an undefined service: a wrong mount or a lost label must not remove all
+        services.
+        """
         shown = self._mirrors.get(known.service_id) or Mirror(
             known.service_id,
             spec.name,

@@ -1,4 +1,6 @@
-"""Places that define a cluster's own services: files in a folder, ConfigMaps, or a folder in git."""
+"""Places that define a cluster's own services: files in a folder, ConfigMaps, or a folder
+in git.
+"""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -32,12 +34,12 @@ class FolderSource:
         if not self._folder.is_dir():
             raise Invalid(f"the folder of services {self._folder} does not exist")
         try:
-            files = sorted(one for one in self._folder.iterdir() if one.suffix in _SUFFIXES)
+            files = sorted(path for path in self._folder.iterdir() if path.suffix in _SUFFIXES)
             if len(files) > _MOST_FILES:
                 raise Invalid(
                     f"{len(files)} files of services; at most {_MOST_FILES} are supported"
                 )
-            return [Document(one.name, _text(one)) for one in files]
+            return [Document(file.name, _text(file)) for file in files]
         except OSError as error:
             raise Unavailable(f"{error.filename} cannot be read: {error.strerror}") from error
 
@@ -71,7 +73,11 @@ class RepositorySource:
         rendered = await self._renders.render(self._root)
         if rendered.digest != self._digest:
             objects = [orjson.loads(line) for line in (await rendered.load()).splitlines()]
-            marked = (one for one in objects if LABEL in (metadata_of(one).get("labels") or ()))
+            marked = (
+                manifest
+                for manifest in objects
+                if LABEL in (metadata_of(manifest).get("labels") or ())
+            )
             self._known = _documents(marked, self._root.repository, self._root.ref)
             self._digest = rendered.digest
         return self._known
@@ -81,9 +87,11 @@ def _documents(
     configmaps: Iterable[KubeObject], repository: str = "", ref: str = ""
 ) -> list[Document]:
     return [
-        Document(f"ConfigMap {metadata_of(one).get('name')}: {key}", str(text), repository, ref)
-        for one in configmaps
-        for key, text in sorted((one.get("data") or {}).items())
+        Document(
+            f"ConfigMap {metadata_of(configmap).get('name')}: {key}", str(text), repository, ref
+        )
+        for configmap in configmaps
+        for key, text in sorted((configmap.get("data") or {}).items())
     ]
 
 

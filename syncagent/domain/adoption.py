@@ -39,12 +39,12 @@ def handed_over(live: KubeObject) -> list[Entry] | None:
     entries = list(metadata_of(live).get("managedFields") or ())
     if len(entries) < 2:
         return None
-    theirs = [one for one in entries_of(live) if (one.get("manager") or "") in _TOOLS]
-    ours = next((one for one in entries if _is_ours(one)), None)
+    theirs = [entry for entry in entries_of(live) if (entry.get("manager") or "") in _TOOLS]
+    ours = next((entry for entry in entries if _is_ours(entry)), None)
     if not theirs or ours is None:
         return None
-    all_ours = ours | {"fieldsV1": union(fields_of(one) for one in (ours, *theirs))}
-    return [all_ours if one is ours else one for one in entries if one not in theirs]
+    all_ours = ours | {"fieldsV1": union(fields_of(entry) for entry in (ours, *theirs))}
+    return [all_ours if entry is ours else entry for entry in entries if entry not in theirs]
 
 
 def relinquished(live: KubeObject, paths: Sequence[Sequence[str]]) -> list[Entry] | None:

@@ -42,13 +42,13 @@ def awaiting(
     confirmation of some of them covers the whole list: unconfirmed ones stay, however few they are.
     """
     open_ones = [
-        one
-        for one in candidates
-        if one.ref.key not in confirmed and one.directives.prune != Leave.AGREED
+        candidate
+        for candidate in candidates
+        if candidate.ref.key not in confirmed and candidate.directives.prune != Leave.AGREED
     ]
     if confirmed or len(open_ones) > most:
-        return [one.ref for one in open_ones]
-    return [one.ref for one in open_ones if needs_word(one)]
+        return [candidate.ref for candidate in open_ones]
+    return [candidate.ref for candidate in open_ones if needs_word(candidate)]
 
 
 def awaiting_removal(
@@ -59,13 +59,13 @@ def awaiting_removal(
     confirmed, or once their own annotations permit it.
     """
     return [
-        one.ref
-        for one in candidates
-        if one.ref.key not in confirmed
+        candidate.ref
+        for candidate in candidates
+        if candidate.ref.key not in confirmed
         and (
-            one.directives.delete == Leave.CONFIRM
-            or is_precious(one.ref)
-            and one.directives.delete != Leave.AGREED
+            candidate.directives.delete == Leave.CONFIRM
+            or is_precious(candidate.ref)
+            and candidate.directives.delete != Leave.AGREED
         )
     ]
 

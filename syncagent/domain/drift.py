@@ -112,7 +112,7 @@ def _project_list(manifest: list[Any], live: list[Any]) -> list[Any]:
     if theirs is not None and _by_name(manifest) is not None:
         return [project(m, theirs[m["name"]]) for m in manifest if m["name"] in theirs]
     if len(manifest) == len(live):
-        return [project(m, one) for m, one in zip(manifest, live, strict=True)]
+        return [project(m, live_item) for m, live_item in zip(manifest, live, strict=True)]
     return live
 
 
@@ -141,8 +141,8 @@ def _list_differences(before: list[Any], after: list[Any], path: Path) -> Iterat
         for name in old.keys() | new.keys():
             yield from _differences(old.get(name), new.get(name), (*path, f"[name={name}]"))
     elif len(before) == len(after):
-        for index, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _differences(one, other, (*path, f"[{index}]"))
+        for index, (old_item, new_item) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(old_item, new_item, (*path, f"[{index}]"))
     else:
         yield path
 

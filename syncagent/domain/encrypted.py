@@ -61,7 +61,7 @@ def set_apart(raw: KubeObject, line: bytes) -> tuple[KubeObject, tuple[Encrypted
     if MARK not in line or METADATA not in raw:
         return raw, ()
     metadata = _checked(Metadata.of(raw[METADATA]))
-    found = {(field, key): one for field, key, one in _values(raw, metadata)}
+    found = {(field, key): value for field, key, value in _values(raw, metadata)}
     plain = {name: value for name, value in raw.items() if name != METADATA}
     for field in _PLACES:
         if isinstance(raw.get(field), dict):
@@ -115,5 +115,5 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from _texts(child)

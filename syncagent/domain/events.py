@@ -82,7 +82,9 @@ class CommandDone:
 
 @dataclass(frozen=True, slots=True)
 class DeprecatedApi:
-    """A deprecated API that clients still use; Kubernetes `removed_in` (such as 1.25) removes it."""
+    """A deprecated API that clients still use; Kubernetes `removed_in` (such as 1.25)
+    removes it.
+    """
 
     group: str
     version: str

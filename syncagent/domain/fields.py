@@ -18,7 +18,7 @@ Entry = dict[str, Any]
 def entries_of(live: KubeObject) -> list[Entry]:
     """Lists the managed-fields entries of an object, without those of subresources."""
     entries = metadata_of(live).get("managedFields") or ()
-    return [one for one in entries if isinstance(one, dict) and not one.get("subresource")]
+    return [entry for entry in entries if isinstance(entry, dict) and not entry.get("subresource")]
 
 
 def fields_of(entry: Entry) -> FieldSet:
@@ -28,8 +28,8 @@ def fields_of(entry: Entry) -> FieldSet:
 def union(sets: Iterable[FieldSet]) -> FieldSet:
     """Merges several sets."""
     merged: FieldSet = {}
-    for one in sets:
-        for key, below in one.items():
+    for field_set in sets:
+        for key, below in field_set.items():
             merged[key] = union((merged[key], below)) if key in merged else below
     return merged
 
@@ -72,9 +72,9 @@ def without_fields(value: Any, fields: FieldSet) -> Any:
     """Removes the fields of a set from a part of a manifest, and then empty branches."""
     if isinstance(value, dict):
         kept = {}
-        for name, one in value.items():
+        for name, child in value.items():
             below = fields.get(f"f:{name}")
-            rest = one if below is None else without_fields(one, below) if below else MISSING
+            rest = child if below is None else without_fields(child, below) if below else MISSING
             if rest is not MISSING:
                 kept[name] = rest
         return kept if kept or not value else MISSING

@@ -201,7 +201,9 @@ def _always(live: KubeObject) -> Verdict:
 
 
 def _by_convention(live: KubeObject) -> Verdict:
-    """Assesses an object by the kstatus conventions; without a schema, any field may have any type."""
+    """Assesses an object by the kstatus conventions; without a schema, any field may have
+    any type.
+    """
     if "status" not in live:
         return HEALTHY
     if (stale := _not_observed(live)) and "observedGeneration" in _parts(live)[1]:

@@ -43,7 +43,9 @@ class Cleaning(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A hook; `install` and `upgrade` are its moments in a service's first sync and in later ones."""
+    """A hook; `install` and `upgrade` are its moments in a service's first sync and in
+    later ones.
+    """
 
     install: frozenset[Moment]
     upgrade: frozenset[Moment]

@@ -210,9 +210,9 @@ class Tree:
 def components_of(owned: Mapping[ObjectKey, Owned], tree: Tree) -> dict[ObjectKey, Component]:
     """Lists the components of a service, each root before its descendants."""
     found: dict[ObjectKey, Component] = {}
-    for key, one in owned.items():
-        below = list(tree.beneath(one.uid)) if one.uid and tree else ()
-        found[key] = _root(one, below)
+    for key, owned_object in owned.items():
+        below = list(tree.beneath(owned_object.uid)) if owned_object.uid and tree else ()
+        found[key] = _root(owned_object, below)
         # A Deployment keeps replica sets of former revisions at zero: history, not state.
         found.update({c.ref.key: c for c in below if not _spent(c, tree)})
     return found
@@ -287,7 +287,9 @@ def split(change: InventoryChange, size: int) -> Iterator[InventoryChange]:
 
 
 def _labels(live: KubeObject) -> Mapping[str, str]:
-    """Reads labels. Objects of one service mostly have equal labels, so equal ones share one value."""
+    """Reads labels. Objects of one service mostly have equal labels, so equal ones share
+    one value.
+    """
     labels = metadata_of(live).get("labels")
     if not isinstance(labels, dict):
         return {}

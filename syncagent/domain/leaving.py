@@ -14,8 +14,8 @@ def kept(manifest: Manifest, live: KubeObject | None) -> KubeObject:
     body = manifest.body
     if not manifest.left:
         return body
-    for one in manifest.left:
-        for pointer in one.pointers:
+    for difference in manifest.left:
+        for pointer in difference.pointers:
             body = without(body, steps_of(pointer))
     theirs = _theirs(manifest, live)
     return without_fields(body, theirs) if theirs else body
@@ -23,13 +23,13 @@ def kept(manifest: Manifest, live: KubeObject | None) -> KubeObject:
 
 def given_up(manifest: Manifest, live: KubeObject) -> list[list[str]]:
     """Lists the fields to give up, as keys of a set of fields."""
-    pointers = (pointer for one in manifest.left for pointer in one.pointers)
+    pointers = (pointer for difference in manifest.left for pointer in difference.pointers)
     paths = [path_of(manifest.body, steps_of(pointer)) for pointer in pointers]
     return [*filter(None, paths), *(list(path) for path in leaves(_theirs(manifest, live)))]
 
 
 def _theirs(manifest: Manifest, live: KubeObject | None) -> dict:
-    managers = {manager for one in manifest.left for manager in one.managers}
+    managers = {manager for difference in manifest.left for manager in difference.managers}
     if not managers or live is None:
         return {}
     return union(fields_of(e) for e in entries_of(live) if e.get("manager") in managers)

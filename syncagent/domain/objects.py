@@ -84,7 +84,9 @@ def metadata_of(one: KubeObject) -> dict[str, Any]:
 
 
 def resource_version(one: KubeObject) -> int:
-    """Returns the object's version as a number (comparable since Kubernetes 1.35); 0 without one."""
+    """Returns the object's version as a number (comparable since Kubernetes 1.35); 0
+    without one.
+    """
     text = metadata_of(one).get("resourceVersion") or ""
     return int(text) if text.isdecimal() else 0
 

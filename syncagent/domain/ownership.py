@@ -73,15 +73,15 @@ def manifest_of(
     ref = ref_of(body)
     _mark(body, service_id, spec, OBJECT_ANNOTATION, _identity(ref))
     directives = directives_of(body)
-    left = tuple(one for one in spec.options.ignored if concerns(one, ref))
+    left = tuple(difference for difference in spec.options.ignored if concerns(difference, ref))
     digest = fingerprint([body, _words(left, boxes)] if left or boxes else body)
     return Manifest(ref, body, digest, (directives.wave, wave_of(ref)), directives, left, boxes)
 
 
 def _words(left: tuple[IgnoredDifference, ...], boxes: Boxes) -> list[list[str]]:
     """Lists the inputs of the digest besides the body."""
-    words = [[*one.pointers, "", *one.managers] for one in left]
-    return words + [[one.name, one.version] for one in boxes]
+    words = [[*difference.pointers, "", *difference.managers] for difference in left]
+    return words + [[box.name, box.version] for box in boxes]
 
 
 def hook_manifest(
@@ -119,7 +119,9 @@ def run_of(live: KubeObject) -> str | None:
 
 
 def owner_of(live: KubeObject) -> str | None:
-    """Returns the id of the service that owns a live object; None for foreign objects and copies."""
+    """Returns the id of the service that owns a live object; None for foreign objects and
+    copies.
+    """
     meta = metadata_of(live)
     named = (meta.get("annotations") or {}).get(OBJECT_ANNOTATION)
     if named != _identity(ref_of(live)):

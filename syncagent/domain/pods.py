@@ -49,7 +49,9 @@ def pod_health_facts(pod: KubeObject) -> PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """The last crash of a container: number `count`; `previous`: the container has restarted since."""
+    """The last crash of a container: number `count`; `previous`: the container has
+    restarted since.
+    """
 
     container: str
     count: int
@@ -70,11 +72,15 @@ def crash_of(pod: KubeObject) -> Crash | None:
 
 def restarts_of(pod: KubeObject) -> int:
     """Sums the restarts of a pod's containers."""
-    return sum(one.get("restartCount") or 0 for one in _containers(pod.get("status") or {}))
+    return sum(
+        container.get("restartCount") or 0 for container in _containers(pod.get("status") or {})
+    )
 
 
 def images_of(one: KubeObject) -> tuple[str, ...]:
-    """Lists the images of a pod or of a workload's pod template, in order and without duplicates."""
+    """Lists the images of a pod or of a workload's pod template, in order and without
+    duplicates.
+    """
     spec = one.get("spec")
     for step in ("jobTemplate", "spec", "template", "spec"):
         if isinstance(spec, dict) and isinstance(spec.get(step), dict):
@@ -82,7 +88,7 @@ def images_of(one: KubeObject) -> tuple[str, ...]:
     if not isinstance(spec, dict):
         return ()
     listed = [spec.get("initContainers"), spec.get("containers")]
-    containers = [one for part in listed if isinstance(part, list) for one in part]
+    containers = [container for part in listed if isinstance(part, list) for container in part]
     named = (c.get("image") for c in containers if isinstance(c, dict))
     return tuple(dict.fromkeys(image for image in named if isinstance(image, str)))
 

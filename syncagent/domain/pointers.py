@@ -35,13 +35,15 @@ def find(value: Any, steps: Sequence[str]) -> Any:
 
 
 def without(value: Any, steps: Sequence[str]) -> Any:
-    """Returns a copy of the value without the part at a pointer; the same value if there is none."""
+    """Returns a copy of the value without the part at a pointer; the same value if there is
+    none.
+    """
     if not steps or find(value, steps) is MISSING:
         return value
     first, rest = steps[0], steps[1:]
     if isinstance(value, dict):
         if not rest:
-            return {key: one for key, one in value.items() if key != first}
+            return {key: child for key, child in value.items() if key != first}
         return value | {first: without(value[first], rest)}
     place = _place(value, first)
     assert place is not None

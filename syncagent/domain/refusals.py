@@ -17,10 +17,12 @@ _FREE_NAMES = re.compile(r"rbac\.authorization\.k8s\.io|(.*\.)?openshift\.io|met
 
 
 def check_object(one: KubeObject, size: int) -> None:
-    """Checks an object. Invalid: it is not a valid object, or its name would escape its API path."""
+    """Checks an object. Invalid: it is not a valid object, or its name would escape its API
+    path.
+    """
     if size > MAX_OBJECT_BYTES:
         raise Invalid(
-            f"{describe(one)} has {size:,} bytes; the API server accepts at most {MAX_OBJECT_BYTES:,}"
+            f"{describe(one)} has {size:,} bytes; the API server accepts {MAX_OBJECT_BYTES:,}"
         )
     if not isinstance(one.get("metadata"), dict):
         raise Invalid(f"{one.get('kind', 'object')} without metadata")
@@ -48,9 +50,9 @@ def check_object(one: KubeObject, size: int) -> None:
 def check_owners(objects: Mapping[ObjectKey, KubeObject]) -> None:
     """Checks owner references. Invalid: objects of the bundle form a cycle."""
     owners = {
-        key: _owners(key, one) & objects.keys()
-        for key, one in objects.items()
-        if metadata_of(one).get("ownerReferences")
+        key: _owners(key, body) & objects.keys()
+        for key, body in objects.items()
+        if metadata_of(body).get("ownerReferences")
     }
     settled: set[ObjectKey] = set()
     for start in owners:

@@ -27,7 +27,7 @@ def with_boxes(raw: KubeObject, text: bytes, spec: ServiceSpec) -> tuple[KubeObj
 def _given(raw: KubeObject, text: bytes, spec: ServiceSpec) -> Boxes:
     if MARK not in text:
         return ()
-    given = {one.name: one for one in spec.secrets}
+    given = {secret.name: secret for secret in spec.secrets}
     needed = sorted(names_in(raw))
     if missing := [name for name in needed if name not in given]:
         raise Invalid(f"the service has no access to the secrets {', '.join(missing)}")

@@ -38,7 +38,9 @@ class Strays:
             del self._places[owner_uid]
 
     def keep_only(self, api: Api, namespace: str, keys: Collection[ObjectKey]) -> None:
-        """Removes all other objects of a kind in a namespace, or in all namespaces if it is empty."""
+        """Removes all other objects of a kind in a namespace, or in all namespaces if it is
+        empty.
+        """
         for key in list(self._owners):
             within = key[:2] == (api.group, api.kind) and namespace in ("", key[2])
             if within and key not in keys:

@@ -39,7 +39,9 @@ def _whole_lines(text: str, most: int) -> str:
 
 
 class Follower:
-    """Streams a job's log while it runs: the first container of each pod, once, in complete lines."""
+    """Streams a job's log while it runs: the first container of each pod, once, in complete
+    lines.
+    """
 
     def __init__(
         self, cluster: JobCluster, live: LiveLog, command_id: str, values: Collection[str]

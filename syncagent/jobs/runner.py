@@ -155,7 +155,9 @@ class JobRunner:
                 await self._clock.sleep(backoff.next())
 
     async def _whole(self, one: _Running) -> JobStatus:
-        """Creates the job unless it was created before, follows it, and returns its final status."""
+        """Creates the job unless it was created before, follows it, and returns its final
+        status.
+        """
         body = job_object(one.spec)
         if one.status.ref is None:
             self._check(one.spec, ref_of(body))
@@ -219,7 +221,9 @@ class JobRunner:
             await self._pause(one, pace.next())
 
     def _give_up_late(self, one: _Running, error: TowlineError) -> None:
-        """Raises Invalid for a refusal after the job's deadline; waits for an unreachable server."""
+        """Raises Invalid for a refusal after the job's deadline; waits for an unreachable
+        server.
+        """
         if isinstance(error, Refused) and self._now_ms() > one.deadline_ms:
             raise Invalid(f"cannot read how the job ended: {error.message}") from error
 

@@ -53,7 +53,7 @@ def job_object(spec: JobSpec) -> KubeObject:
         _member(_member(template, "metadata"), "labels")[COMMAND_LABEL] = spec.command_id
         inner = _member(template, "spec")
     inner.setdefault("restartPolicy", "Never")
-    _name_secrets(inner, meta["name"], {one.name for one in spec.secrets})
+    _name_secrets(inner, meta["name"], {secret.name for secret in spec.secrets})
     return body
 
 
@@ -119,10 +119,10 @@ def outputs_of(pods: Iterable[KubeObject]) -> dict[str, str]:
     """Reads the termination messages by container; those of the newest pod take precedence."""
     found: dict[str, str] = {}
     for pod in pods:
-        for one in (pod.get("status") or {}).get("containerStatuses") or ():
-            text = _terminated(one).get("message")
+        for status in (pod.get("status") or {}).get("containerStatuses") or ():
+            text = _terminated(status).get("message")
             if text:
-                found[one["name"]] = text[:_MOST_OUTPUT]
+                found[status["name"]] = text[:_MOST_OUTPUT]
     return found
 
 
@@ -131,18 +131,18 @@ def containers_of(pod: KubeObject) -> list[str]:
     states = (pod.get("status") or {}).get("containerStatuses") or ()
     begun = {s["name"] for s in states if not (s.get("state") or {}).get("waiting")}
     listed = (pod.get("spec") or {}).get("containers") or ()
-    return [one["name"] for one in listed if one["name"] in begun]
+    return [container["name"] for container in listed if container["name"] in begun]
 
 
 def _of_pod(pod: KubeObject) -> Ended:
     status = pod.get("status") or {}
     states = status.get("containerStatuses") or ()
-    code = max((_terminated(one).get("exitCode") or 0 for one in states), default=0)
+    code = max((_terminated(status).get("exitCode") or 0 for status in states), default=0)
     match status.get("phase"):
         case "Succeeded":
             return Ended(JobPhase.SUCCEEDED)
         case "Failed":
-            reasons = [_terminated(one).get("reason") for one in states]
+            reasons = [_terminated(status).get("reason") for status in states]
             why = status.get("message") or status.get("reason") or next(filter(None, reasons), "")
             return Ended(JobPhase.FAILED, f"{why or 'the pod failed'} (exit code {code})", code)
         case "Running":
@@ -181,9 +181,7 @@ def _name_secret(variable: dict[str, Any], secret: str, given: set[str]) -> None
         return
     name = next((name for name in given if text == placeholder(name)), None)
     if name is None:
-        raise Invalid(
-            f"{variable.get('name')} refers to an unknown secret, or has text around the placeholder"
-        )
+        raise Invalid(f"{variable.get('name')} refers to an unknown secret, or has text around it")
     del variable["value"]
     variable["valueFrom"] = {"secretKeyRef": {"name": secret, "key": name}}
 

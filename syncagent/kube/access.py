@@ -137,7 +137,9 @@ def _tls(cluster: dict[str, Any], user: dict[str, Any], base: Path) -> ssl.SSLCo
 
 
 def _load_pair(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Loads a client certificate; the SSL module reads only files, so a temporary one is written."""
+    """Loads a client certificate; the SSL module reads only files, so a temporary one is
+    written.
+    """
     with tempfile.TemporaryDirectory(prefix="agent-") as folder:
         pair = Path(folder) / "pair.pem"
         pair.touch(mode=0o600)

@@ -97,7 +97,9 @@ class KubeClient:
         return data.decode(errors="replace")
 
     async def ping(self) -> None:
-        """Checks the API server's health, past all queues. Unavailable: no response, or an error."""
+        """Checks the API server's health, past all queues. Unavailable: no response, or an
+        error.
+        """
         with self._named_failures():
             headers = await self._access.headers()
             timeout = aiohttp.ClientTimeout(total=_PING_S)

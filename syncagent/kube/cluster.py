@@ -150,15 +150,15 @@ class KubeCluster:
     async def find(self, selector: str) -> AsyncIterator[KubeObject]:
         for resource in await self._discovery.listable():
             try:
-                async for one in self._metadata(resource, "", selector):
-                    yield one
+                async for live in self._metadata(resource, "", selector):
+                    yield live
             except Refused as error:
                 log.warning("kind skipped", api=str(resource.api), reason=error.message)
 
     async def versions(self, api: Api, namespace: str, selector: str) -> dict[ObjectKey, int]:
         resource = await self._discovery.resource(api)
         found = self._metadata(resource, namespace, selector)
-        return {ref_of(one).key: resource_version(one) async for one in found}
+        return {ref_of(live).key: resource_version(live) async for live in found}
 
     async def ping(self) -> None:
         await self._client.ping()

@@ -39,9 +39,9 @@ class KubeFacts:
             version=version,
             distribution=next((name for name in _DISTRIBUTIONS if name in version), ""),
             nodes=len(nodes),
-            cpu_millis=int(sum(quantity(one.get("cpu"), _MILLIS) for one in allocatable)),
-            memory_bytes=int(sum(quantity(one.get("memory"), _BYTES) for one in allocatable)),
-            pod_capacity=int(sum(quantity(one.get("pods"), _BYTES) for one in allocatable)),
+            cpu_millis=int(sum(quantity(node.get("cpu"), _MILLIS) for node in allocatable)),
+            memory_bytes=int(sum(quantity(node.get("memory"), _BYTES) for node in allocatable)),
+            pod_capacity=int(sum(quantity(node.get("pods"), _BYTES) for node in allocatable)),
             api_versions=tuple(sorted(await _unless_refused(self._api_versions, []))),
             deprecated=tuple(await _unless_refused(self._deprecated, [])),
         )

@@ -39,7 +39,9 @@ class KubeMetrics:
 
 
 def value_of(text: str) -> float | None:
-    """Parses the value of a scalar or of a single series; None for no or several series. Invalid."""
+    """Parses the value of a scalar or of a single series; None for no or several series.
+    Invalid.
+    """
     try:
         data: Any = orjson.loads(text)["data"]
         if data["resultType"] == "scalar":

@@ -163,7 +163,9 @@ def _backoff() -> Backoff:
 
 
 def _typed(item: KubeObject, api: Api) -> KubeObject:
-    """Sets apiVersion and kind, which list items lack and metadata-only objects have differently."""
+    """Sets apiVersion and kind, which list items lack and metadata-only objects have
+    differently.
+    """
     item["apiVersion"], item["kind"] = api.group_version, api.kind
     return item
 

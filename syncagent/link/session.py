@@ -202,7 +202,9 @@ class Session:
         self._missed = True
 
     def _cross_off(self, number: int) -> bool:
-        """Deletes reports up to this number; False if the disk failed, so that they are sent twice."""
+        """Deletes reports up to this number; False if the disk failed, so that they are
+        sent twice.
+        """
         try:
             self._outbox.acknowledge(number)
         except Unavailable as error:

@@ -140,7 +140,7 @@ class Link:
             instance_id=self._me.instance_id,
             mode=pb.MODE_AUTONOMOUS if self._me.autonomous else pb.MODE_MANAGED,
             facts=facts_to_wire(await self._facts.known()),
-            held=held_to_wire(one for one in self._reconciler.held() if not is_local_id(one[0])),
+            held=held_to_wire(held for held in self._reconciler.held() if not is_local_id(held[0])),
             sealing_key=self._me.sealing_key,
             acknowledged=self._outbox.acknowledged(),
         )

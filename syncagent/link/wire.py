@@ -84,15 +84,15 @@ def facts_to_wire(facts: ClusterFacts) -> pb.ClusterFacts:
         cpu_millis=facts.cpu_millis,
         memory_bytes=facts.memory_bytes,
         pod_capacity=facts.pod_capacity,
-        api_versions=[_cut(one, 320) for one in facts.api_versions[:_MOST_APIS]],
+        api_versions=[_cut(api, 320) for api in facts.api_versions[:_MOST_APIS]],
         deprecated=[
             pb.DeprecatedApi(
-                group=_cut(one.group, 253),
-                version=_cut(one.version, 63),
-                resource=_cut(one.resource, 253),
-                removed_in=_cut(one.removed_in, 16),
+                group=_cut(api.group, 253),
+                version=_cut(api.version, 63),
+                resource=_cut(api.resource, 253),
+                removed_in=_cut(api.removed_in, 16),
             )
-            for one in facts.deprecated[:_MOST_APIS]
+            for api in facts.deprecated[:_MOST_APIS]
         ],
     )
 
@@ -122,7 +122,9 @@ def inventory_to_wire(change: InventoryChange) -> pb.Report:
     body = pb.Inventory(
         service_id=change.service_id,
         complete=change.complete,
-        present=[_component(one, one.ref.key in change.fresh) for one in change.present],
+        present=[
+            _component(component, component.ref.key in change.fresh) for component in change.present
+        ],
         gone=[_ref(ref) for ref in change.gone],
     )
     return pb.Report(inventory=body)
@@ -217,7 +219,7 @@ def job_of(command_id: str, message: pb.RunJob) -> JobSpec:
         raise Invalid("the job's manifest is not JSON") from error
     if not isinstance(manifest, dict):
         raise Invalid("the job's manifest is not an object")
-    secrets = tuple(secret_of(one) for one in message.secrets)
+    secrets = tuple(secret_of(secret) for secret in message.secrets)
     return JobSpec(
         command_id, message.namespace, manifest, message.timeout_s, message.follow, secrets
     )
@@ -275,7 +277,7 @@ def _spec(message: pb.ServiceSpec) -> ServiceSpec:
         _options(message.options),
         message.commit,
         _attestation(message.attestation) if message.HasField("attestation") else None,
-        tuple(secret_of(one) for one in message.secrets),
+        tuple(secret_of(secret) for secret in message.secrets),
     )
 
 
@@ -310,8 +312,8 @@ def _options(message: pb.SyncOptions) -> SyncOptions:
         namespace_annotations=dict(message.namespace_annotations),
         force=not message.fail_on_conflict,
         replace_immutable=message.replace_immutable,
-        ignored=tuple(_ignored(one) for one in message.ignored),
-        health_rules=tuple(_rule(one) for one in message.health_rules if one.health in _HEALTH),
+        ignored=tuple(_ignored(difference) for difference in message.ignored),
+        health_rules=tuple(_rule(rule) for rule in message.health_rules if rule.health in _HEALTH),
         wave_timeout_s=message.wave_timeout_s,
         deletion_budget=message.deletion_budget,
         confirmed=tuple(_ref_of(ref) for ref in message.confirmed),
@@ -330,7 +332,10 @@ def _ignored(message: pb.IgnoredDifference) -> IgnoredDifference:
 
 
 def _rule(message: pb.HealthRule) -> HealthRule:
-    conditions = tuple(FieldCondition(one.pointer, tuple(one.any_of)) for one in message.conditions)
+    conditions = tuple(
+        FieldCondition(condition.pointer, tuple(condition.any_of))
+        for condition in message.conditions
+    )
     return HealthRule(
         message.group, message.kind, _HEALTH[message.health], conditions, message.message
     )
@@ -342,9 +347,9 @@ def _planned(planned: Iterable[PlannedChange]) -> list[pb.PlannedChange]:
     """
     found: list[pb.PlannedChange] = []
     room = _PLANNED_BYTES
-    for one in planned:
-        message = pb.PlannedChange(object=_ref(one.ref), change=f"CHANGE_{one.change.name}")
-        fields = _changes(one.fields)
+    for change in planned:
+        message = pb.PlannedChange(object=_ref(change.ref), change=f"CHANGE_{change.change.name}")
+        fields = _changes(change.fields)
         if sum(field.ByteSize() for field in fields) < room // 2:
             message.fields.extend(fields)
         room -= message.ByteSize()
@@ -357,9 +362,11 @@ def _planned(planned: Iterable[PlannedChange]) -> list[pb.PlannedChange]:
 def _changes(changes: Iterable[FieldChange]) -> list[pb.FieldChange]:
     return [
         pb.FieldChange(
-            pointer=_cut(one.pointer, 1024), old=_cut(one.old, 1024), new=_cut(one.new, 1024)
+            pointer=_cut(change.pointer, 1024),
+            old=_cut(change.old, 1024),
+            new=_cut(change.new, 1024),
         )
-        for one in list(changes)[:_MOST_FIELDS]
+        for change in list(changes)[:_MOST_FIELDS]
     ]
 
 

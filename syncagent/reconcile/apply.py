@@ -60,7 +60,9 @@ class Writer:
             groups: dict[str, list[Manifest]] = defaultdict(list)
             for manifest in wave:
                 groups[manifest.ref.group].append(manifest)
-            await asyncio.gather(*(one for part in groups.values() for one in self._workers(part)))
+            await asyncio.gather(
+                *(worker for part in groups.values() for worker in self._workers(part))
+            )
         self._watch(manifests)
 
     def _watch(self, manifests: list[Manifest]) -> None:
@@ -149,7 +151,9 @@ class Writer:
         """Reports whether a person has confirmed the deletion of an object, or its annotation
         permits it.
         """
-        confirmed = any(one.key == ref.key for one in self.spec.options.confirmed)
+        confirmed = any(
+            confirmed_ref.key == ref.key for confirmed_ref in self.spec.options.confirmed
+        )
         return confirmed or live is None or directives_of(live).prune == Leave.AGREED
 
     async def _take_over(self, manifest: Manifest, live: KubeObject) -> KubeObject:

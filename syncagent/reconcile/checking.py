@@ -29,7 +29,7 @@ def is_as_wanted(service: Service) -> bool:
         same == current.spec
         and not (spec.options.dry_run or spec.options.paused)
         and service.spans.keys() == service.owned.keys()
-        and all(_is_settled(one) for one in service.owned.values())
+        and all(_is_settled(owned) for owned in service.owned.values())
     )
 
 
@@ -47,13 +47,13 @@ def note_as_wanted(tools: Tools, service: Service) -> None:
 async def doubt_what_changed(tools: Tools, service: Service) -> None:
     """Marks changed objects for another apply; all of them if the versions cannot be read."""
     places: dict[tuple[Api, str], list[Owned]] = defaultdict(list)
-    for one in service.owned.values():
-        places[one.ref.api, one.ref.namespace].append(one)
+    for owned in service.owned.values():
+        places[owned.ref.api, owned.ref.namespace].append(owned)
     for (api, namespace), found in places.items():
         versions = await _versions(tools, api, namespace, service.id)
-        for one in found:
-            if not one.synced or versions.get(one.key) != one.version:
-                one.doubtful = True
+        for owned_object in found:
+            if not owned_object.synced or versions.get(owned_object.key) != owned_object.version:
+                owned_object.doubtful = True
 
 
 async def _versions(

@@ -197,7 +197,9 @@ class Engine:
             self._reporter.forget(service.id)
 
     def sync_now(self, command_id: str, service_id: str) -> None:
-        """Syncs a service with the cluster; the command is executed once and answered at the end."""
+        """Syncs a service with the cluster; the command is executed once and answered at
+        the end.
+        """
         service = self._asked(command_id, service_id)
         spec = service.desired.spec if service is not None else None
         if service is None or spec is None:
@@ -237,8 +239,8 @@ class Engine:
 
     def _take_up(self) -> None:
         for service in self._registry:
-            for one in service.owned.values():
-                self._watchers.watch(one.ref)
+            for owned in service.owned.values():
+                self._watchers.watch(owned.ref)
             self._now(service)
 
     async def _require_cluster(self) -> None:

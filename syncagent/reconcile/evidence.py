@@ -33,7 +33,9 @@ _SILENT = {
 
 
 class Evidence:
-    """Queries the cluster, a few requests at a time; `touch` gets the id of each service with news."""
+    """Queries the cluster, a few requests at a time; `touch` gets the id of each service
+    with news.
+    """
 
     def __init__(
         self,

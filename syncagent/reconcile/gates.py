@@ -100,9 +100,9 @@ def _too_late(
     service: Service, name: str, waiting: frozenset[ObjectKey], running: frozenset[ObjectKey]
 ) -> Problem:
     reasons = [
-        f"{one.ref}: {one.verdict.message or one.verdict.health.name.lower()}"
-        for one in service.owned.values()
-        if one.key in waiting
+        f"{owned.ref}: {owned.verdict.message or owned.verdict.health.name.lower()}"
+        for owned in service.owned.values()
+        if owned.key in waiting
     ][:3]
     text = f"{name} timed out; later stages were not started; waited for "
     return Problem(text + (", ".join(reasons) or _names(sorted(running))), "Timeout")

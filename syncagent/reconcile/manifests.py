@@ -49,7 +49,7 @@ async def plan_bundle(cluster: Cluster, target: Desired, data: bytes) -> Plan:
             plan.problems.append(Problem(error.message, "Invalid", ref_of(raw)))
         offset += len(line) + 1
     try:
-        check_owners({key: one.body for key, one in plan.manifests.items()})
+        check_owners({key: body.body for key, body in plan.manifests.items()})
     except Invalid as error:
         plan.problems.append(Problem(error.message, "Invalid"))
     return plan

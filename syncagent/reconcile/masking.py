@@ -34,7 +34,9 @@ class Masking:
             return ""
         try:
             words = [
-                word for one in self._specs(service) for word in await self._words(service, one)
+                word
+                for target in self._specs(service)
+                for word in await self._words(service, target)
             ]
         except TowlineError as error:
             log.warning("container output withheld", service=service.id, reason=str(error))

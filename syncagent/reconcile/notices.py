@@ -29,7 +29,9 @@ class _Kept:
 
 
 class Notices:
-    """Collects notices; limits the writes a second, and repeats an equal notice only after minutes."""
+    """Collects notices; limits the writes a second, and repeats an equal notice only after
+    minutes.
+    """
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster

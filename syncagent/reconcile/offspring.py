@@ -125,7 +125,7 @@ class Offspring:
     async def _list_again(self) -> None:
         await self._clock.sleep(_TOGETHER_S)
         places, self._again = self._again, set()
-        for api, namespace in {(api, self._covering(api, one)) for api, one in places}:
+        for api, namespace in {(api, self._covering(api, place)) for api, place in places}:
             if namespace in self._running.get(api, {}):
                 self._running[api].pop(namespace).cancel()
                 self._begin(api, namespace)

@@ -26,7 +26,9 @@ async def plan_changes(
     todo, found = list(manifests), []
     for start in range(0, len(todo), _TOGETHER):
         part = todo[start : start + _TOGETHER]
-        found += await asyncio.gather(*(_one(tools, service, plan, spec, one) for one in part))
+        found += await asyncio.gather(
+            *(_one(tools, service, plan, spec, manifest) for manifest in part)
+        )
     return [change for change in found if change is not None]
 
 

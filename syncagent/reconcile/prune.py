@@ -1,4 +1,6 @@
-"""Pruning of objects that a service no longer contains; it deletes only the service's own objects."""
+"""Pruning of objects that a service no longer contains; it deletes only the service's own
+objects.
+"""
 
 import asyncio
 from collections.abc import Iterable
@@ -57,7 +59,9 @@ def prunable(service: Service, wanted: Iterable[ObjectKey]) -> list[Owned]:
     uncertain = {key[:2] for key in service.failures if key is not None}
     keep = set(wanted)
     return [
-        one for key, one in service.owned.items() if key not in keep and key[:2] not in uncertain
+        owned
+        for key, owned in service.owned.items()
+        if key not in keep and key[:2] not in uncertain
     ]
 
 
@@ -73,7 +77,9 @@ async def take_away(
     found = await _examine(tools, service, going, terms)
     held = _held(found, terms, owned)
     kept = {ref.key for ref in held}
-    await _delete(tools, service, [one for one in found if one.one.key not in kept])
+    await _delete(
+        tools, service, [candidate for candidate in found if candidate.one.key not in kept]
+    )
     return tuple(held)
 
 
@@ -90,8 +96,8 @@ async def _examine(
     found: list[_Going | None] = []
     for start in range(0, len(going), _TOGETHER):
         part = going[start : start + _TOGETHER]
-        found += await asyncio.gather(*(_look_at(tools, service, one, terms) for one in part))
-    return [one for one in found if one is not None]
+        found += await asyncio.gather(*(_look_at(tools, service, owned, terms) for owned in part))
+    return [result for result in found if result is not None]
 
 
 async def _look_at(tools: Tools, service: Service, one: Owned, terms: Terms) -> _Going | None:
@@ -134,21 +140,23 @@ async def _hand_over(tools: Tools, service: Service, one: Owned, heir: Service) 
 
 
 def _held(found: list[_Going], terms: Terms, owned: int) -> list[ObjectRef]:
-    open_ones = [one for one in found if not metadata_of(one.live).get("deletionTimestamp")]
-    candidates = [Candidate(one.one.ref, one.directives) for one in open_ones]
+    open_ones = [
+        candidate for candidate in found if not metadata_of(candidate.live).get("deletionTimestamp")
+    ]
+    candidates = [Candidate(candidate.one.ref, candidate.directives) for candidate in open_ones]
     if not terms.prunes:
         return awaiting_removal(candidates, terms.confirmed)
     return awaiting(candidates, terms.confirmed, budget(owned, terms.most))
 
 
 async def _delete(tools: Tools, service: Service, going: list[_Going]) -> None:
-    if not all(is_well(one) for one in service.owned.values() if not one.leaving):
-        going = [one for one in going if not _postponed(service, one)]
+    if not all(is_well(owned) for owned in service.owned.values() if not owned.leaving):
+        going = [candidate for candidate in going if not _postponed(service, candidate)]
     waves = list(reversed(in_waves(going)))
     for _, annotated in groupby(waves, key=lambda wave: wave[0].wave[0]):
         stays = False
         for wave in annotated:
-            gone = await asyncio.gather(*(_one(tools, service, one) for one in wave))
+            gone = await asyncio.gather(*(_one(tools, service, candidate) for candidate in wave))
             stays = stays or not all(gone)
         if stays:
             return

@@ -19,7 +19,7 @@ async def recover(cluster: Cluster, memory: Memory, registry: Registry) -> int:
         known = registry.claimant(ref.key) is not None
         if service_id is not None and not known and not controller_uid(live):
             found.append(Owned(service_id, ref, metadata_of(live).get("uid") or ""))
-    unspoken = sorted({one.service_id for one in found} - {service.id for service in registry})
+    unspoken = sorted({entry.service_id for entry in found} - {service.id for service in registry})
     for service_id in unspoken:
         memory.desire(Desired(service_id, 0), Stamps())
     memory.record(found)

@@ -111,7 +111,7 @@ class Service:
             or (
                 spec is not None and self.tried != self.desired.sequence and not self.stamps.applied
             )
-            or any(one.doubtful or one.leaving for one in self.owned.values())
+            or any(owned.doubtful or owned.leaving for owned in self.owned.values())
         )
 
     @property
@@ -123,7 +123,7 @@ class Service:
     @property
     def unseen(self) -> bool:
         """Reports whether some of its objects have not been observed yet."""
-        return any(not one.seen for one in self.owned.values())
+        return any(not owned.seen for owned in self.owned.values())
 
 
 class Registry:
@@ -146,8 +146,8 @@ class Registry:
 
     def restore(self, known: list[KnownService], owned: list[Owned]) -> None:
         """Restores the state from the disk or the cluster."""
-        for one in known:
-            self.put(Service(one.desired, one.current, stamps=one.stamps))
+        for stored in known:
+            self.put(Service(stored.desired, stored.current, stamps=stored.stamps))
         for entry in owned:
             service = self._services.get(entry.service_id)
             if service is not None:
@@ -207,8 +207,8 @@ class Registry:
 
     def remove(self, service: Service) -> None:
         """Removes a service with all of its objects."""
-        for one in list(service.owned.values()):
-            self.drop(service, one)
+        for owned in list(service.owned.values()):
+            self.drop(service, owned)
         for key, (_, uid) in list(self._hooks.items()):
             if self._uids.get(uid) == service.id:
                 self.end_hook(key)
@@ -228,7 +228,7 @@ class Registry:
     def workloads(self) -> Iterator[ObjectRef]:
         """Iterates over all owned objects and running hooks."""
         for service in self._services.values():
-            yield from (one.ref for one in service.owned.values())
+            yield from (owned.ref for owned in service.owned.values())
         yield from (ref for ref, _ in self._hooks.values())
 
     def places_of(self, api: Api) -> set[str]:
@@ -249,12 +249,14 @@ class Registry:
         return self._services.get(self._claims.get(key, ""))
 
     def rival(self, service: Service, ref: ObjectRef) -> str:
-        """Describes the conflicting owner of a desired object, for people; empty if there is none."""
+        """Describes the conflicting owner of a desired object, for people; empty if there
+        is none.
+        """
         holder, stranger = self.claimant(ref.key), self.strangers.get(ref.key)
         if stranger is not None:
             return (
                 f"{ref} belongs to service {stranger} of another Towline installation;"
-                f" {_leaves(service)}; if the other one no longer exists, remove its label {SERVICE_LABEL}"
+                f" {_leaves(service)}; if the other is gone, remove its label {SERVICE_LABEL}"
             )
         if holder is None or holder is service:
             return ""
@@ -262,8 +264,12 @@ class Registry:
 
     def heir(self, holder: Service, key: ObjectKey) -> Service | None:
         """Finds another service, not being removed, that wants an object of its present owner."""
-        others = (one for one in self._services.values() if one is not holder and one.desired.spec)
-        return next((one for one in others if key in one.barred), None)
+        others = (
+            service
+            for service in self._services.values()
+            if service is not holder and service.desired.spec
+        )
+        return next((other for other in others if key in other.barred), None)
 
     def note_claim(self, live: KubeObject) -> bool:
         """Records whether another installation claims an object; True if one does."""
@@ -289,10 +295,10 @@ class Registry:
     def objects_of(self, api: Api, namespace: str | None = None) -> list[Owned]:
         """Lists the owned objects of one kind in one version; `namespace`: only those within it."""
         return [
-            one
+            owned
             for service in self._services.values()
-            for one in service.owned.values()
-            if one.ref.api == api and namespace in (None, one.ref.namespace)
+            for owned in service.owned.values()
+            if owned.ref.api == api and namespace in (None, owned.ref.namespace)
         ]
 
 

@@ -191,12 +191,12 @@ def _message(service: Service, components: Mapping[ObjectKey, Component]) -> str
         return saying(service)
     if service.awaiting:
         return f"{len(service.awaiting)} deletions need confirmation"
-    held = [one for one in service.owned.values() if one.finalizers]
+    held = [owned for owned in service.owned.values() if owned.finalizers]
     if held:
         return f"{held[0].ref} {held[0].verdict.message}"
-    for one in components.values():
-        if one.health == Health.PROGRESSING and one.reason and not one.owner_uid:
-            return f"waiting for {one.ref}: {one.message}"
+    for component in components.values():
+        if component.health == Health.PROGRESSING and component.reason and not component.owner_uid:
+            return f"waiting for {component.ref}: {component.message}"
     if service.held:
         return f"quarantined; the last good bundle is applied: {service.held}"
     if service.adopted:

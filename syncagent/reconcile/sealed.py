@@ -26,7 +26,7 @@ async def apply(
         return await tools.cluster.apply(manifest.ref, body, force=force, dry_run=dry_run)
     service_id = body["metadata"]["labels"][SERVICE_LABEL]
     values = {
-        one.name: opened(tools.key, tools.identities, one, service_id) for one in manifest.boxes
+        box.name: opened(tools.key, tools.identities, box, service_id) for box in manifest.boxes
     }
     whole = filled(body, values)
     try:

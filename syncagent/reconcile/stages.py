@@ -43,9 +43,9 @@ def _waves(
     waves: dict[int, Stage] = defaultdict(lambda: Stage("", Moment.SYNC))
     for manifest in manifests:
         waves[manifest.wave[0]].manifests.append(manifest)
-    for one in hooks:
-        if one.hook.runs_at(Moment.SYNC, first=first):
-            waves[one.hook.wave].hooks.append(one)
+    for hook in hooks:
+        if hook.hook.runs_at(Moment.SYNC, first=first):
+            waves[hook.hook.wave].hooks.append(hook)
     for number, stage in waves.items():
         stage.name = f"wave {number}"
     return [waves[number] for number in sorted(waves)]
@@ -53,8 +53,8 @@ def _waves(
 
 def _hooked(moment: Moment, hooks: Iterable[HookManifest], first: bool) -> list[Stage]:
     waves: dict[int, Stage] = {}
-    for one in hooks:
-        if one.hook.runs_at(moment, first=first):
-            name = f"{moment} hooks, wave {one.hook.wave}" if one.hook.wave else f"{moment} hooks"
-            waves.setdefault(one.hook.wave, Stage(name, moment)).hooks.append(one)
+    for hook in hooks:
+        if hook.hook.runs_at(moment, first=first):
+            name = f"{moment} hooks, wave {hook.hook.wave}" if hook.hook.wave else f"{moment} hooks"
+            waves.setdefault(hook.hook.wave, Stage(name, moment)).hooks.append(hook)
     return [waves[number] for number in sorted(waves)]

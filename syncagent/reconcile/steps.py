@@ -111,7 +111,9 @@ async def announce(tools: Tools, walk: Walk) -> None:
 
 
 async def prepare_namespace(tools: Tools, walk: Walk) -> None:
-    """Creates the service's namespace or sets the requested labels. The namespace is never pruned."""
+    """Creates the service's namespace or sets the requested labels. The namespace is never
+    pruned.
+    """
     options = walk.spec.options
     if not options.create_namespace or not walk.spec.namespace:
         return
@@ -134,10 +136,10 @@ async def rehearse(tools: Tools, walk: Walk) -> None:
     if not walk.spec.options.dry_run:
         return
     service, manifests = walk.service, walk.plan.manifests
-    mine = [one for key, one in manifests.items() if _ours(walk, key)]
+    mine = [manifest for key, manifest in manifests.items() if _ours(walk, key)]
     changes = await plan_changes(tools, service, walk.plan, walk.spec, mine)
     going = [] if walk.spec.options.keep_on_prune else prunable(service, manifests)
-    changes += [PlannedChange(one.ref, Change.DELETE) for one in going]
+    changes += [PlannedChange(owned.ref, Change.DELETE) for owned in going]
     service.planned = tuple(changes)
     service.tried = walk.target.sequence
     raise Ended
@@ -154,7 +156,7 @@ async def carry_out(tools: Tools, walk: Walk) -> None:
         service = walk.service
         running = await run_hooks(tools, service, walk.run, stage.moment, stage.hooks)
         last = place == len(walk.stages)
-        awaited = [] if last else [one.key for one in stage.manifests]
+        awaited = [] if last else [manifest.key for manifest in stage.manifests]
         if await await_stage(tools, service, walk.run, stage.name, awaited, running):
             await _break_off(tools, walk)
 
@@ -224,8 +226,8 @@ def _arrange(tools: Tools, walk: Walk) -> None:
     """Plans the stages, and loads the persistent state of the run."""
     service, spec = walk.service, walk.spec
     hooks = walk.plan.hooks
-    manifests = [one for key, one in walk.plan.manifests.items() if _ours(walk, key)]
-    if not hooks and len({one.wave[0] for one in manifests}) <= 1:
+    manifests = [manifest for key, manifest in walk.plan.manifests.items() if _ours(walk, key)]
+    if not hooks and len({manifest.wave[0] for manifest in manifests}) <= 1:
         walk.stages = [Stage("", Moment.SYNC, manifests)]
         service.asked_again = False
         return
@@ -240,7 +242,11 @@ def _arrange(tools: Tools, walk: Walk) -> None:
 
 async def _write(tools: Tools, walk: Walk, stage: Stage) -> None:
     service = walk.service
-    stale = [one for one in stage.manifests if not _is_applied(walk, one.digest, one.key)]
+    stale = [
+        manifest
+        for manifest in stage.manifests
+        if not _is_applied(walk, manifest.digest, manifest.key)
+    ]
     if not stale:
         return
     await Writer(tools, service, walk.plan, walk.spec).write(stale)
@@ -263,7 +269,7 @@ async def _break_off(tools: Tools, walk: Walk) -> None:
 def _is_open(service: Service) -> bool:
     """Reports whether work or confirmations are left."""
     return bool(service.failures or service.awaiting) or any(
-        one.leaving for one in service.owned.values()
+        owned.leaving for owned in service.owned.values()
     )
 
 

@@ -84,7 +84,7 @@ class Verifier:
 
     def digests(self) -> list[str]:
         """Lists the bundles that a rollback may need."""
-        found = (one.good for one in self._memory.trials.all())
+        found = (trial.good for trial in self._memory.trials.all())
         return [good.spec.digest for good in found if good is not None and good.spec is not None]
 
     def _on_trial(self) -> Iterator[Service]:
@@ -119,13 +119,15 @@ class Verifier:
 
     async def _observe(self, service: Service, policy: Verification) -> Observed | None:
         """Observes a service; None if its state is unknown now."""
-        passing = any(one.reason in _PASSING for one in service.failures.values())
+        passing = any(problem.reason in _PASSING for problem in service.failures.values())
         if passing or service.unseen or self._registry.gap:
             return None
         components = components_of(service.owned, self._registry.tree)
         phase, problems = summarize(components.values(), service.failures.values())
         why = f"{problems[0].ref or service.name}: {problems[0].message}" if problems else ""
-        pods = [one for one in components.values() if one.ref.kind == "Pod"][:_MOST_PODS]
+        pods = [component for component in components.values() if component.ref.kind == "Pod"][
+            :_MOST_PODS
+        ]
         restarts: dict[str, int] = {}
         for pod in pods:
             live = await self._cluster.get(pod.ref)
@@ -156,7 +158,9 @@ class Verifier:
 
 
 def _instead(desired: Desired, trial: Trial) -> Desired:
-    """Replaces the bundle with the last good one; returns the same desired state if there is none."""
+    """Replaces the bundle with the last good one; returns the same desired state if there
+    is none.
+    """
     if desired.spec is None or trial.good is None or trial.good.spec is None:
         return desired
     return replace(desired, spec=replace(trial.good.spec, options=desired.spec.options))

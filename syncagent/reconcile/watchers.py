@@ -157,8 +157,8 @@ class Watchers:
 
     async def _look_round(self, api: Api, namespace: str) -> None:
         while (api, namespace) in self._blind:
-            for one in self._registry.objects_of(api, namespace):
-                await self._look_at(one)
+            for owned in self._registry.objects_of(api, namespace):
+                await self._look_at(owned)
             await self._clock.sleep(_ROUND_S)
 
     async def _look_at(self, one: Owned) -> None:
@@ -191,12 +191,12 @@ class Watchers:
     def _missing(self, sighting: Relisted) -> None:
         """Handles owned objects that are missing from a fresh list."""
         within = sighting.namespace if sighting.namespace != _ALL else None
-        for one in self._registry.objects_of(sighting.api, within):
-            service = self._registry.get(one.service_id)
-            if service is None or one.key in sighting.keys or one.version > sighting.version:
+        for owned in self._registry.objects_of(sighting.api, within):
+            service = self._registry.get(owned.service_id)
+            if service is None or owned.key in sighting.keys or owned.version > sighting.version:
                 continue
-            one.seen = True
-            service.inbox[one.key] = Gone(sighting.api, _at(sighting.version))
+            owned.seen = True
+            service.inbox[owned.key] = Gone(sighting.api, _at(sighting.version))
             self._tell(service, True)
 
 

@@ -49,7 +49,7 @@ def _desired(raw: dict[str, Any]) -> Desired:
     removal = Removal(raw["removal"]) if raw["removal"] else None
     spec = _spec(raw["spec"]) if raw["spec"] else None
     # State of an earlier version lacks this field.
-    confirmed = tuple(ObjectRef(**one) for one in raw.get("confirmed", ()))
+    confirmed = tuple(ObjectRef(**ref) for ref in raw.get("confirmed", ()))
     policy = raw.get("verification")
     verification = _verification(policy) if policy else None
     return Desired(raw["service_id"], raw["sequence"], spec, removal, confirmed, verification)
@@ -71,8 +71,8 @@ def _spec(raw: dict[str, Any]) -> ServiceSpec:
         options=_options(options),
         attestation=_attestation(attestation) if attestation else None,
         secrets=tuple(
-            SealedSecret(one["name"], one["version"], base64.b64decode(one["box"]))
-            for one in secrets
+            SealedSecret(secret["name"], secret["version"], base64.b64decode(secret["box"]))
+            for secret in secrets
         ),
     )
 
@@ -88,24 +88,25 @@ def _options(raw: dict[str, Any]) -> SyncOptions:
         "drift": DriftPolicy(raw.pop("drift")),
         "ignored": tuple(
             IgnoredDifference(
-                one["group"],
-                one["kind"],
-                one["namespace"],
-                one["name"],
-                tuple(one["pointers"]),
-                tuple(one["managers"]),
+                difference["group"],
+                difference["kind"],
+                difference["namespace"],
+                difference["name"],
+                tuple(difference["pointers"]),
+                tuple(difference["managers"]),
             )
-            for one in raw.pop("ignored")
+            for difference in raw.pop("ignored")
         ),
-        "health_rules": tuple(_rule(one) for one in raw.pop("health_rules")),
-        "confirmed": tuple(ObjectRef(**one) for one in raw.pop("confirmed")),
+        "health_rules": tuple(_rule(rule) for rule in raw.pop("health_rules")),
+        "confirmed": tuple(ObjectRef(**ref) for ref in raw.pop("confirmed")),
     }
     return SyncOptions(**raw, **known)
 
 
 def _rule(raw: dict[str, Any]) -> HealthRule:
     conditions = tuple(
-        FieldCondition(one["pointer"], tuple(one["any_of"])) for one in raw["conditions"]
+        FieldCondition(condition["pointer"], tuple(condition["any_of"]))
+        for condition in raw["conditions"]
     )
     health = Health(raw["health"])
     return HealthRule(raw["group"], raw["kind"], health, conditions, raw["message"])

@@ -31,7 +31,9 @@ class AgeIdentities:
         return one.open(key)
 
     def _key(self, keys: Mapping[str, str]) -> FileKey | None:
-        """Returns the key of a SOPS file, cached because one object may have thousands of values."""
+        """Returns the key of a SOPS file, cached because one object may have thousands of
+        values.
+        """
         if self._newest is None or self._newest[0] is not keys:
             key = key_for(keys, self._identities())
             self._newest = None if key is None else (keys, key)

@@ -54,8 +54,8 @@ def _bytes(value: Any) -> str:
 def _spec(text: str) -> JobSpec:
     raw = orjson.loads(text)
     secrets = tuple(
-        SealedSecret(one["name"], one["version"], base64.b64decode(one["box"]))
-        for one in raw.pop("secrets")
+        SealedSecret(secret["name"], secret["version"], base64.b64decode(secret["box"]))
+        for secret in raw.pop("secrets")
     )
     return JobSpec(**raw, secrets=secrets)
 

@@ -115,7 +115,7 @@ class SqliteMemory:
             db.executemany(
                 "DELETE FROM object"
                 " WHERE api_group = ? AND kind = ? AND namespace = ? AND name = ?",
-                [one.key for one in gone],
+                [entry.key for entry in gone],
             )
 
     def forget(self, service_id: str) -> None:

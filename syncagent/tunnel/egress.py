@@ -30,7 +30,7 @@ class EgressPolicy:
     @classmethod
     def parse(cls, text: str) -> "EgressPolicy":
         """Parses a comma-separated list. Invalid: an entry is not a host with a port."""
-        entries = [one.strip().lower() for one in text.split(",") if one.strip()]
+        entries = [item.strip().lower() for item in text.split(",") if item.strip()]
         for entry in entries:
             if not _TARGET.match(entry):
                 raise Invalid(f"{entry!r} is not host:port", field="egress.allow")

@@ -190,7 +190,9 @@ class UpstreamExchange:
             self._stream.send(b"", END | CLOSE)
 
     def _may_retry(self, connection: UpstreamConnection | None) -> bool:
-        """Reports whether to retry: a reused connection may be stale, and reads are safe to repeat."""
+        """Reports whether to retry: a reused connection may be stale, and reads are safe to
+        repeat.
+        """
         stale = connection is not None and connection.used and not self._retried
         bodyless = bool(self._request.flags & FLAG_NOBODY)
         return stale and bodyless and self._request.head.startswith(_REPEATABLE)

@@ -56,7 +56,7 @@ async def _first(
     tasks: Tasks, running: asyncio.Task[Any] | None, *others: Coroutine[Any, Any, Any]
 ) -> None:
     """Waits for the first of these to end; only `running` continues after that."""
-    waiting = {tasks.spawn("wait", other) for other in others}
+    waiting = {tasks.spawn("wait", work) for work in others}
     await asyncio.wait(waiting | ({running} if running else set()), return_when="FIRST_COMPLETED")
-    for one in waiting:
-        one.cancel()
+    for task in waiting:
+        task.cancel()
