@@ -175,7 +175,7 @@ def identity_block(who: Impersonation) -> bytes:
     block = b"".join(lines)
     if len(block) > MAX_BLOCK:
         raise Forbidden(
-            f'user "{who.user}" is in {len(who.groups)}groups: a request cannot carry that many'
+            f'user "{who.user}" is in {len(who.groups)} groups: a request cannot carry that many'
         )
     return block
 

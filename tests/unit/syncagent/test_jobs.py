@@ -264,7 +264,7 @@ async def test_a_job_that_can_never_be_seen_again_ends_with_its_time(world: Worl
     await world.run()
     world.cluster.refusing = 403
     await world.clock.advance(120)
-    assert "cannot be seen" in world.told.answers[0].message
+    assert "cannot read how the job ended" in world.told.answers[0].message
 
 
 async def test_a_fault_of_the_server_while_creating_is_waited_out(world: World) -> None:

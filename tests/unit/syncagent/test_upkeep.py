@@ -134,7 +134,7 @@ async def test_no_hiccup_of_the_api_server_leaves_an_upgrade_half_done(
 async def test_a_refused_change_is_told_with_the_old_image_in_place() -> None:
     cluster = Cluster({OLD})
     cluster.away = {2: Refused("not you", status=403, reason="Forbidden")}
-    with pytest.raises(Invalid, match="could not be put in place: not you"):
+    with pytest.raises(Invalid, match="could not be installed: not you"):
         await replaced(cluster, FakeClock())
     assert cluster.history == []
 
@@ -178,9 +178,9 @@ async def test_an_upgrade_is_a_job_with_a_canary_of_the_new_image() -> None:
 @pytest.mark.parametrize(
     ("home", "image", "why"),
     [
-        (None, NEW, "not told"),
-        (HOME, "evil.example/towline:1.1", "do not let"),
-        (HOME, "registry.example/towline-evil:1.1", "do not let"),
+        (None, NEW, "not configured"),
+        (HOME, "evil.example/towline:1.1", "do not allow"),
+        (HOME, "registry.example/towline-evil:1.1", "do not allow"),
         (Home("towline", "agent", frozenset()), NEW, "allowed: none"),
     ],
 )
