@@ -225,7 +225,7 @@ async def test_a_job_outside_the_local_allow_list_is_refused(world: World) -> No
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
-        (JobPolicy(LocalPolicy(), signed_only=True), "are not signed"),
+        (JobPolicy(LocalPolicy(), signed_only=True), "jobs are unsigned"),
         (JobPolicy(LocalPolicy(), enabled=False), "turn jobs off"),
         (JobPolicy(LocalPolicy.of(["Job.batch"], [])), "kind Secret"),
     ],

@@ -423,7 +423,7 @@ async def test_two_services_that_want_one_object_are_both_named(stand: Stand) ->
     stand.bring([config("a", "mine")], service="second")
     await stand.until(lambda: stand.last("second")[0] == Phase.FAILED)
     said = stand.last("second")[1]
-    assert "service first already" in said and "service second does not touch it" in said
+    assert "belongs to service first" in said and "service second does not touch it" in said
     assert stand.cluster.objects["", "ConfigMap", "prod", "a"]["data"] == {"key": "1"}
 
 

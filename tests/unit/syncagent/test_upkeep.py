@@ -195,7 +195,7 @@ async def test_what_the_operator_did_not_allow_replaces_nothing(
 async def test_a_deployment_that_is_gone_is_said() -> None:
     cluster = Cluster(set())
     cluster.live = None
-    assert "there is no" in (await upgraded(HOME, cluster, NEW)).answers[0].message
+    assert "does not exist" in (await upgraded(HOME, cluster, NEW)).answers[0].message
 
 
 def test_names_of_images_have_no_tag_digest_or_port() -> None:

@@ -98,7 +98,7 @@ async def test_a_hold_outlasts_restarts_and_newer_words(stand: Stand) -> None:
     want(stand, bad)
     await stand.until(lambda: stand.hub.statuses and stand.hub.statuses[-1].sequence == 3)
     assert stand.hub.statuses[-1].digest == good.digest
-    assert "held" in stand.hub.statuses[-1].message
+    assert "quarantined" in stand.hub.statuses[-1].message
     assert names(stand) == {"a"}
     want(stand, bundle("a", "c"))
     await stand.until(lambda: names(stand) == {"a", "c"})
