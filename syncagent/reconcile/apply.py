@@ -161,15 +161,15 @@ class Writer:
         entries = handed_over(live)
         if entries is None:
             return live
-        tools = former_tools(live)
+        former = former_tools(live)
         live = await self.tools.cluster.assign(manifest.ref, live, entries)
         live = await send(self.tools, self.spec.options, manifest)
-        for tool in tools:
+        for tool in former:
             self.service.adopted[tool] = self.service.adopted.get(tool, 0) + 1
-        text = f"taken over from {', '.join(tools)} by service {self.spec.name}"
+        text = f"taken over from {', '.join(former)} by service {self.spec.name}"
         uid = metadata_of(live).get("uid") or ""
         self.tools.notices.add(manifest.ref, uid, "Adopted", text, warns=False)
-        log.info("object adopted", object=str(manifest.ref), tools=tools)
+        log.info("object adopted", object=str(manifest.ref), former=former)
         return live
 
 
