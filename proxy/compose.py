@@ -75,7 +75,7 @@ class Sharing:
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """The port `Insight` over this process."""
+    """Implements the port `Insight` for this process."""
 
     gateway: Gateway
     recorder: FileRecorder | None

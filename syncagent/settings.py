@@ -170,7 +170,7 @@ _GROUPS: dict[str, Any] = {
 
 
 def from_environment(environ: Mapping[str, str]) -> Settings:
-    """Settings from environment variables. Invalid: one is unknown, missing or malformed."""
+    """Reads settings from environment variables. Invalid: one is unknown, missing or malformed."""
     given: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
     for variable, text in environ.items():
         if variable.startswith(PREFIX):

@@ -214,16 +214,16 @@ class Desk:
             raise Forbidden(f'sessions on "{handle}" are now recorded; start a new session')
 
     def enter(self, record: RequestRecord) -> None:
-        """Count a request in. LimitExceeded: too many are open."""
+        """Counts a new request. LimitExceeded: too many are open."""
         self.requests.enter(_name(record), record.handle, upgrade=record.upgrade)
         self.meters.opened(record)
 
     def upgraded(self, record: RequestRecord) -> None:
-        """An upgrade has been answered: it no longer counts as unfinished."""
+        """Stops counting a request as an unanswered upgrade."""
         self.requests.upgraded(_name(record))
 
     def leave(self, record: RequestRecord) -> None:
-        """Count out a request that `enter` let in."""
+        """Removes a request that `enter` counted."""
         self.requests.leave(_name(record), record.handle)
 
     async def _grant(self, identity: Identity, handle: str, attributes: RequestAttributes) -> Grant:

@@ -11,7 +11,7 @@ BEARER_PROTOCOL = b"base64url.bearer.authorization.k8s.io."
 
 
 def credentials_in(value: bytes) -> list[str]:
-    """The credentials in a Sec-WebSocket-Protocol field. BadHead: one that is not base64url."""
+    """Lists the credentials in a Sec-WebSocket-Protocol field. BadHead: one is not base64url."""
     return [
         _decoded(protocol) for protocol in _listed(value) if protocol.startswith(BEARER_PROTOCOL)
     ]

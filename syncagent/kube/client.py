@@ -60,7 +60,7 @@ class KubeClient:
         self._untrusted = False
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         if self._session is not None:
             await self._session.close()
 
