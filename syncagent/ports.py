@@ -169,7 +169,7 @@ class Fetcher(Protocol):
 class Identities(Protocol):
     """Private keys of this cluster, for values encrypted for it in git."""
 
-    def open(self, one: EncryptedValue) -> bytes:
+    def open(self, value: EncryptedValue) -> bytes:
         """Decrypts a value. Invalid: no key fits, or the value was altered. Unavailable."""
         ...
 

@@ -155,8 +155,8 @@ class Meters:
             labels=("cluster", "verb"),
         )
         for labels, line in self._lines.items():
-            if (one := line.durations) is not None:
-                family.add_metric(labels, one.cumulative(), one.total)
+            if (histogram := line.durations) is not None:
+                family.add_metric(labels, histogram.cumulative(), histogram.total)
         return family
 
 

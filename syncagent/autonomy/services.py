@@ -156,28 +156,28 @@ class LocalServices:
         read = self._reader.read(documents)
         return replace(read, silent=silent, unread=tuple(unread))
 
-    async def _keep(self, one: Definition) -> None:
-        service_id = local_id(self._cluster, one.name)
+    async def _keep(self, definition: Definition) -> None:
+        service_id = local_id(self._cluster, definition.name)
         known = self._known.get(service_id)
         try:
-            rendered = await self._renders.render(one)
+            rendered = await self._renders.render(definition)
             if not self._bundles.has(rendered.digest):
                 await self._bundles.save(rendered.digest, await rendered.load())
         except TowlineError as error:
-            self._show(one, service_id, known, error=error.message)
+            self._show(definition, service_id, known, error=error.message)
             return
         except Exception:
-            log.exception("service cannot be rendered", service=one.name)
-            self._show(one, service_id, known, error=_INTERNAL)
+            log.exception("service cannot be rendered", service=definition.name)
+            self._show(definition, service_id, known, error=_INTERNAL)
             return
-        spec = _spec(one, rendered, known)
+        spec = _spec(definition, rendered, known)
         if known is None or known.spec != spec:
             known = Desired(service_id, (known.sequence if known else 0) + 1, spec)
-            self._show(one, service_id, known)
+            self._show(definition, service_id, known)
             self._desire(known)
             self._known[service_id] = known
         else:
-            self._show(one, service_id, known)
+            self._show(definition, service_id, known)
 
     def _drop_missing(self, read: Definitions) -> None:
         if read.unread:
@@ -214,18 +214,18 @@ class LocalServices:
         self._tell(replace(shown, error=why))
 
     def _show(
-        self, one: Definition, service_id: str, known: Desired | None, error: str = ""
+        self, definition: Definition, service_id: str, known: Desired | None, error: str = ""
     ) -> None:
         """Reports a service to the control plane if anything changed."""
         spec = known.spec if known else None
         self._tell(
             Mirror(
                 service_id,
-                one.name,
-                one.namespace,
-                repository=one.repository or self._local,
-                ref=one.ref if one.repository else "",
-                folder=one.folder,
+                definition.name,
+                definition.namespace,
+                repository=definition.repository or self._local,
+                ref=definition.ref if definition.repository else "",
+                folder=definition.folder,
                 commit=spec.commit if spec else "",
                 digest=spec.digest if spec else "",
                 sequence=known.sequence if known else 0,
@@ -239,10 +239,15 @@ class LocalServices:
             self._mirrors[mirror.service_id] = mirror
 
 
-def _spec(one: Definition, rendered: Rendered, known: Desired | None) -> ServiceSpec:
+def _spec(definition: Definition, rendered: Rendered, known: Desired | None) -> ServiceSpec:
     """Builds the present spec; returns the old one if only the commit is newer."""
     spec = ServiceSpec(
-        one.name, one.namespace, rendered.digest, rendered.size, one.options, rendered.commit
+        definition.name,
+        definition.namespace,
+        rendered.digest,
+        rendered.size,
+        definition.options,
+        rendered.commit,
     )
     before = known.spec if known else None
     same = before is not None and replace(before, commit=spec.commit) == spec

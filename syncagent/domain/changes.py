@@ -55,9 +55,9 @@ def field_change(pointer: str, old: Any, new: Any, *, masked: bool, absent: obje
     return FieldChange(pointer, *values)
 
 
-def is_secret(one: KubeObject) -> bool:
+def is_secret(obj: KubeObject) -> bool:
     """Reports whether the values of an object must be masked."""
-    return one.get("kind") == "Secret" and one.get("apiVersion") == "v1"
+    return obj.get("kind") == "Secret" and obj.get("apiVersion") == "v1"
 
 
 def bounded(changes: Sequence[FieldChange]) -> tuple[FieldChange, ...]:

@@ -75,6 +75,6 @@ def is_precious(ref: ObjectRef) -> bool:
     return (ref.group, ref.kind) in _PRECIOUS
 
 
-def needs_word(one: Candidate) -> bool:
+def needs_word(candidate: Candidate) -> bool:
     """Reports whether this object always needs a person's confirmation."""
-    return is_precious(one.ref) or one.directives.prune == Leave.CONFIRM
+    return is_precious(candidate.ref) or candidate.directives.prune == Leave.CONFIRM

@@ -50,9 +50,9 @@ class Directives:
 ORDINARY = Directives()
 
 
-def directives_of(one: KubeObject) -> Directives:
+def directives_of(obj: KubeObject) -> Directives:
     """Reads the directives of an object. Invalid: a wave is not a number."""
-    notes = annotations_of(one)
+    notes = annotations_of(obj)
     if _UNDERSTOOD.isdisjoint(notes):
         return ORDINARY
     options = _options(notes.get(OPTIONS, ""))
@@ -67,9 +67,9 @@ def directives_of(one: KubeObject) -> Directives:
     )
 
 
-def annotations_of(one: KubeObject) -> Mapping[str, str]:
+def annotations_of(obj: KubeObject) -> Mapping[str, str]:
     """Returns an object's annotations; empty if they are not a map."""
-    notes = metadata_of(one).get("annotations")
+    notes = metadata_of(obj).get("annotations")
     return notes if isinstance(notes, dict) else {}
 
 

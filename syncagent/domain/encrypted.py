@@ -103,8 +103,8 @@ def _values(raw: KubeObject, metadata: Metadata) -> Iterator[tuple[str, str, Enc
                 continue
             bound = place((field, key))
             name = hashlib.blake2b(f"{bound}{text}".encode(), digest_size=16).hexdigest()
-            one = EncryptedValue(name, name, str(text), bound, metadata.age, field == "data")
-            yield field, key, one
+            value = EncryptedValue(name, name, str(text), bound, metadata.age, field == "data")
+            yield field, key, value
 
 
 def _is_secret(raw: KubeObject) -> bool:

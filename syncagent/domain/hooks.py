@@ -66,11 +66,11 @@ _CLEANINGS: dict[str, Cleaning] = {
 }
 
 
-def hook_of(one: KubeObject) -> Hook | None:
+def hook_of(obj: KubeObject) -> Hook | None:
     """Parses the hook of an object; None for an ordinary object. Invalid: unknown moment or policy.
     A hook without any moment never runs.
     """
-    notes = annotations_of(one)
+    notes = annotations_of(obj)
     named = next(filter(notes.__contains__, _HOOKS), None)
     if named is None:
         return None
@@ -85,7 +85,7 @@ def hook_of(one: KubeObject) -> Hook | None:
         frozenset(always | {_INSTALL[word] for word in words if word in _INSTALL}),
         frozenset(always | {_UPGRADE[word] for word in words if word in _UPGRADE}),
         _cleaning(notes),
-        _wave(one, notes),
+        _wave(obj, notes),
     )
 
 
@@ -100,8 +100,8 @@ def ended(live: KubeObject) -> Verdict | None:
     return verdict if verdict.health in (Health.HEALTHY, Health.FAILED) else None
 
 
-def _wave(one: KubeObject, notes: Mapping[str, str]) -> int:
-    wave = directives_of(one).wave
+def _wave(obj: KubeObject, notes: Mapping[str, str]) -> int:
+    wave = directives_of(obj).wave
     return number(_HELM_WEIGHT, notes[_HELM_WEIGHT]) if _HELM_WEIGHT in notes else wave
 
 

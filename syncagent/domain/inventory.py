@@ -58,9 +58,9 @@ class Owned:
     @classmethod
     def intended(cls, service_id: str, ref: ObjectRef) -> "Owned":
         """Creates the entry of an object before its first apply."""
-        one = cls(service_id, ref, doubtful=True)
-        one.vanish()
-        return one
+        owned = cls(service_id, ref, doubtful=True)
+        owned.vanish()
+        return owned
 
     def observe(self, live: KubeObject, rules: Sequence[HealthRule] = ()) -> None:
         """Updates the entry from a live object; a user's rules take precedence for its health."""
@@ -232,23 +232,23 @@ def difference(
     return InventoryChange(service_id, False, present, gone, fresh) if present or gone else None
 
 
-def _root(one: Owned, below: Sequence[Component]) -> Component:
-    verdict = one.verdict
+def _root(owned: Owned, below: Sequence[Component]) -> Component:
+    verdict = owned.verdict
     if verdict.health == Health.PROGRESSING:
-        verdict = _worst_pod(below) or _with_evidence(one)
+        verdict = _worst_pod(below) or _with_evidence(owned)
     return Component(
-        one.ref,
-        one.uid,
+        owned.ref,
+        owned.uid,
         "",
         verdict.health,
         verdict.message,
         verdict.reason,
-        one.synced,
-        one.images,
-        one.labels,
-        one.generation,
-        one.applied,
-        one.finalizers,
+        owned.synced,
+        owned.images,
+        owned.labels,
+        owned.generation,
+        owned.applied,
+        owned.finalizers,
     )
 
 
@@ -262,12 +262,12 @@ def _worst_pod(below: Sequence[Component]) -> Verdict | None:
     return None
 
 
-def _with_evidence(one: Owned) -> Verdict:
-    verdict = one.verdict
-    if not one.evidence:
+def _with_evidence(owned: Owned) -> Verdict:
+    verdict = owned.verdict
+    if not owned.evidence:
         return verdict
-    text = f"{verdict.message}; {one.evidence}" if verdict.message else one.evidence
-    return Verdict(verdict.health, text, verdict.reason or one.evidence.partition(":")[0])
+    text = f"{verdict.message}; {owned.evidence}" if verdict.message else owned.evidence
+    return Verdict(verdict.health, text, verdict.reason or owned.evidence.partition(":")[0])
 
 
 def _spent(child: Component, tree: Tree) -> bool:

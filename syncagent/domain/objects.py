@@ -50,10 +50,10 @@ class Api:
         return f"{self.kind} of {self.group_version}"
 
 
-def api_of(one: KubeObject) -> Api:
+def api_of(obj: KubeObject) -> Api:
     """Returns the API of an object from its apiVersion and kind."""
-    group, _, version = str(one.get("apiVersion", "")).rpartition("/")
-    return _api(group, version, str(one.get("kind", "")))
+    group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+    return _api(group, version, str(obj.get("kind", "")))
 
 
 @lru_cache(1024)
@@ -62,38 +62,38 @@ def _api(group: str, version: str, kind: str) -> Api:
     return Api(group, version, kind)
 
 
-def ref_of(one: KubeObject) -> ObjectRef:
+def ref_of(obj: KubeObject) -> ObjectRef:
     """Returns the reference of an object from its own metadata."""
-    api, meta = api_of(one), metadata_of(one)
+    api, meta = api_of(obj), metadata_of(obj)
     namespace, name = meta.get("namespace") or "", meta.get("name") or ""
     if isinstance(namespace, str):
         namespace = intern(namespace)
     return ObjectRef(api.group, api.version, api.kind, namespace, name)
 
 
-def key_of(one: KubeObject) -> ObjectKey:
+def key_of(obj: KubeObject) -> ObjectKey:
     """Returns the key of an object, which is equal in every version of its API."""
-    api, meta = api_of(one), metadata_of(one)
+    api, meta = api_of(obj), metadata_of(obj)
     return (api.group, api.kind, meta.get("namespace") or "", meta.get("name") or "")
 
 
-def metadata_of(one: KubeObject) -> dict[str, Any]:
+def metadata_of(obj: KubeObject) -> dict[str, Any]:
     """Returns an object's metadata; empty if they are not a map."""
-    found = one.get("metadata")
+    found = obj.get("metadata")
     return found if isinstance(found, dict) else {}
 
 
-def resource_version(one: KubeObject) -> int:
+def resource_version(obj: KubeObject) -> int:
     """Returns the object's version as a number (comparable since Kubernetes 1.35); 0
     without one.
     """
-    text = metadata_of(one).get("resourceVersion") or ""
+    text = metadata_of(obj).get("resourceVersion") or ""
     return int(text) if text.isdecimal() else 0
 
 
-def controller_uid(one: KubeObject) -> str:
+def controller_uid(obj: KubeObject) -> str:
     """Returns the uid of the object's controller; empty without one."""
-    for owner in metadata_of(one).get("ownerReferences") or ():
+    for owner in metadata_of(obj).get("ownerReferences") or ():
         if owner.get("controller"):
             return owner.get("uid") or ""
     return ""

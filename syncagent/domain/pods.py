@@ -77,11 +77,11 @@ def restarts_of(pod: KubeObject) -> int:
     )
 
 
-def images_of(one: KubeObject) -> tuple[str, ...]:
+def images_of(obj: KubeObject) -> tuple[str, ...]:
     """Lists the images of a pod or of a workload's pod template, in order and without
     duplicates.
     """
-    spec = one.get("spec")
+    spec = obj.get("spec")
     for step in ("jobTemplate", "spec", "template", "spec"):
         if isinstance(spec, dict) and isinstance(spec.get(step), dict):
             spec = spec[step]

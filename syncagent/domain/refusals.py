@@ -16,35 +16,35 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _FREE_NAMES = re.compile(r"rbac\.authorization\.k8s\.io|(.*\.)?openshift\.io|metrics\.k8s\.io")
 
 
-def check_object(one: KubeObject, size: int) -> None:
+def check_object(obj: KubeObject, size: int) -> None:
     """Checks an object. Invalid: it is not a valid object, or its name would escape its API
     path.
     """
     if size > MAX_OBJECT_BYTES:
         raise Invalid(
-            f"{describe(one)} has {size:,} bytes; the API server accepts {MAX_OBJECT_BYTES:,}"
+            f"{describe(obj)} has {size:,} bytes; the API server accepts {MAX_OBJECT_BYTES:,}"
         )
-    if not isinstance(one.get("metadata"), dict):
-        raise Invalid(f"{one.get('kind', 'object')} without metadata")
-    if not isinstance(one.get("kind"), str) or not isinstance(one.get("apiVersion"), str):
-        raise Invalid(f"{describe(one)} has no apiVersion or kind")
-    meta = metadata_of(one)
+    if not isinstance(obj.get("metadata"), dict):
+        raise Invalid(f"{obj.get('kind', 'object')} without metadata")
+    if not isinstance(obj.get("kind"), str) or not isinstance(obj.get("apiVersion"), str):
+        raise Invalid(f"{describe(obj)} has no apiVersion or kind")
+    meta = metadata_of(obj)
     for part in ("labels", "annotations"):
         if not _is_words(meta.get(part)):
-            raise Invalid(f"{describe(one)}: its {part} must be a map of strings")
-    if is_secret(one) and not _is_words(one.get("data")):
+            raise Invalid(f"{describe(obj)}: its {part} must be a map of strings")
+    if is_secret(obj) and not _is_words(obj.get("data")):
         # The API server's own error would contain the value.
-        raise Invalid(f"{describe(one)}: its data must be a map of base64 strings")
-    if is_secret(one) and not isinstance(one.get("stringData") or {}, dict):
-        raise Invalid(f"{describe(one)}: its stringData must be a map of strings")
+        raise Invalid(f"{describe(obj)}: its data must be a map of base64 strings")
+    if is_secret(obj) and not isinstance(obj.get("stringData") or {}, dict):
+        raise Invalid(f"{describe(obj)}: its stringData must be a map of strings")
     name, namespace = meta.get("name"), meta.get("namespace") or ""
-    if not name and isinstance(meta.get("generateName"), str) and hook_of(one) is not None:
+    if not name and isinstance(meta.get("generateName"), str) and hook_of(obj) is not None:
         name = meta["generateName"] + "0"
     if not isinstance(name, str) or not name:
         raise Invalid(
-            f"{describe(one)} has no name; objects with generateName cannot be kept in sync"
+            f"{describe(obj)} has no name; objects with generateName cannot be kept in sync"
         )
-    _check_name(one, name, str(namespace))
+    _check_name(obj, name, str(namespace))
 
 
 def check_owners(objects: Mapping[ObjectKey, KubeObject]) -> None:
@@ -78,9 +78,9 @@ def _walk(
             todo += [(owner, False) for owner in owners.get(key, ())]
 
 
-def _owners(key: ObjectKey, one: KubeObject) -> set[ObjectKey]:
+def _owners(key: ObjectKey, obj: KubeObject) -> set[ObjectKey]:
     """Returns the possible keys of an object's owners: in its own namespace, or cluster-wide."""
-    references = metadata_of(one).get("ownerReferences")
+    references = metadata_of(obj).get("ownerReferences")
     found: set[ObjectKey] = set()
     for owner in references if isinstance(references, list) else ():
         if isinstance(owner, dict):
@@ -100,15 +100,15 @@ def _names(keys: Iterable[ObjectKey]) -> str:
     return " → ".join(f"{kind} {name}" for _, kind, _, name in list(keys)[:5])
 
 
-def _check_name(one: KubeObject, name: str, namespace: str) -> None:
+def _check_name(obj: KubeObject, name: str, namespace: str) -> None:
     if namespace and not _LABEL.fullmatch(namespace):
-        raise Invalid(f"{describe(one)}: its namespace must be a DNS label (RFC 1123)")
+        raise Invalid(f"{describe(obj)}: its namespace must be a DNS label (RFC 1123)")
     if len(name) <= _LONGEST_NAME and _SUBDOMAIN.fullmatch(name):
         return
     if "/" in name or "%" in name or name in {".", ".."}:
-        raise Invalid(f"{describe(one)}: {name!r} is not a name")
-    if len(name) > _LONGEST_NAME or not _FREE_NAMES.fullmatch(api_of(one).group):
+        raise Invalid(f"{describe(obj)}: {name!r} is not a name")
+    if len(name) > _LONGEST_NAME or not _FREE_NAMES.fullmatch(api_of(obj).group):
         raise Invalid(
-            f"{describe(one)}: its name must be a DNS name (RFC 1123): "
+            f"{describe(obj)}: its name must be a DNS name (RFC 1123): "
             "lower-case letters, digits, - and ."
         )

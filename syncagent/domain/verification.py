@@ -75,7 +75,7 @@ class Observed:
 def judge(
     trial: Trial, policy: Verification, seen: Observed, now_ms: int
 ) -> tuple[Trial, Finding, str]:
-    """Judges an observation; returns the updated state, the finding, and the reason of a bad one."""
+    """Judges an observation; returns the new state, the finding, and the reason of a bad one."""
     failing = seen.phase in (Phase.FAILED, Phase.DEGRADED)
     trial = replace(trial, failing_ms=(trial.failing_ms or now_ms) if failing else 0)
     if failing and now_ms - trial.failing_ms >= _FAILING_MS:

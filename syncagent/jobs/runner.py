@@ -124,62 +124,62 @@ class JobRunner:
 
     def _begin(self, spec: JobSpec, status: JobStatus) -> None:
         if spec.command_id not in self._running:
-            one = _Running(spec, status, {}, asyncio.Event())
-            self._running[spec.command_id] = one
-            self._tasks.spawn("job", self._carry_out(one))
+            job = _Running(spec, status, {}, asyncio.Event())
+            self._running[spec.command_id] = job
+            self._tasks.spawn("job", self._carry_out(job))
 
-    async def _carry_out(self, one: _Running) -> None:
+    async def _carry_out(self, job: _Running) -> None:
         try:
-            end = await self._whole(one)
+            end = await self._whole(job)
         except (Invalid, Refused) as error:
-            end = replace(one.status, phase=JobPhase.FAILED, message=error.message)
+            end = replace(job.status, phase=JobPhase.FAILED, message=error.message)
         except Exception:
-            log.exception("job failed here", job=one.spec.command_id)
+            log.exception("job failed here", job=job.spec.command_id)
             message = "internal error of the agent; see its log"
-            end = replace(one.status, phase=JobPhase.FAILED, message=message)
+            end = replace(job.status, phase=JobPhase.FAILED, message=message)
         finally:
-            self._running.pop(one.spec.command_id, None)
-        await self._tidy_secret(one)
-        end = replace(end, finished_ms=self._now_ms(), message=self._masked(one, end.message))
-        await self._keep_end(one, end)
+            self._running.pop(job.spec.command_id, None)
+        await self._tidy_secret(job)
+        end = replace(end, finished_ms=self._now_ms(), message=self._masked(job, end.message))
+        await self._keep_end(job, end)
 
-    async def _keep_end(self, one: _Running, end: JobStatus) -> None:
+    async def _keep_end(self, job: _Running, end: JobStatus) -> None:
         backoff = Backoff(first=1.0, limit=30.0)
         while True:
             try:
-                self._memory.keep(one.spec, end)
+                self._memory.keep(job.spec, end)
                 self._tell_end(end)
                 return
             except Unavailable as error:
                 log.error("a job's end cannot be stored", job=end.command_id, error=error.message)
                 await self._clock.sleep(backoff.next())
 
-    async def _whole(self, one: _Running) -> JobStatus:
+    async def _whole(self, job: _Running) -> JobStatus:
         """Creates the job unless it was created before, follows it, and returns its final
         status.
         """
-        body = job_object(one.spec)
-        if one.status.ref is None:
-            self._check(one.spec, ref_of(body))
-        opened = {s.name: self._key.open(s, one.spec.command_id) for s in one.spec.secrets}
-        one.values = {name: value.decode(errors="replace") for name, value in opened.items()}
-        if one.status.ref is None:
-            until = self._now_ms() + one.spec.timeout_s * 1000
-            await self._patiently(lambda: self._create(one, body), until, _FAULTS)
-            self._note(one, replace(one.status, ref=ref_of(body), started_ms=self._now_ms()))
-        return await self._watch(one, ref_of(body))
+        body = job_object(job.spec)
+        if job.status.ref is None:
+            self._check(job.spec, ref_of(body))
+        opened = {s.name: self._key.open(s, job.spec.command_id) for s in job.spec.secrets}
+        job.values = {name: value.decode(errors="replace") for name, value in opened.items()}
+        if job.status.ref is None:
+            until = self._now_ms() + job.spec.timeout_s * 1000
+            await self._patiently(lambda: self._create(job, body), until, _FAULTS)
+            self._note(job, replace(job.status, ref=ref_of(body), started_ms=self._now_ms()))
+        return await self._watch(job, ref_of(body))
 
     def _check(self, spec: JobSpec, ref: ObjectRef) -> None:
         if not spec.own:
             self._allowed([ref, secret_ref(ref)] if spec.secrets else [ref])
 
-    async def _create(self, one: _Running, body: KubeObject) -> None:
+    async def _create(self, job: _Running, body: KubeObject) -> None:
         ref = ref_of(body)
-        if one.values:
-            secret = secret_object(ref, one.spec.command_id, one.values)
-            await self._create_ours(secret, one.spec.command_id)
-        live = await self._create_ours(body, one.spec.command_id)
-        if one.values:
+        if job.values:
+            secret = secret_object(ref, job.spec.command_id, job.values)
+            await self._create_ours(secret, job.spec.command_id)
+        live = await self._create_ours(body, job.spec.command_id)
+        if job.values:
             await self._cluster.merge(secret_ref(ref), owned_by(live))
 
     async def _create_ours(self, body: KubeObject, command_id: str) -> KubeObject:
@@ -196,59 +196,59 @@ class JobRunner:
             raise Invalid(f"{ref_of(body)} exists and is not this job")
         return live
 
-    async def _watch(self, one: _Running, ref: ObjectRef) -> JobStatus:
+    async def _watch(self, job: _Running, ref: ObjectRef) -> JobStatus:
         pace, follower = Backoff(first=_FIRST_LOOK_S, limit=_SLOWEST_LOOK_S), None
-        if one.spec.follow:
-            follower = Follower(self._cluster, self._live, one.spec.command_id, one.values.values())
+        if job.spec.follow:
+            follower = Follower(self._cluster, self._live, job.spec.command_id, job.values.values())
         while True:
             try:
                 live = await self._cluster.get(ref)
-                pods = await self._pods(one, ref) if live else []
+                pods = await self._pods(job, ref) if live else []
             except (Unavailable, Refused) as error:
-                self._give_up_late(one, error)
+                self._give_up_late(job, error)
                 await self._clock.sleep(pace.next())
                 continue
-            if live is None or not is_ours(live, one.spec.command_id):
-                return replace(one.status, phase=JobPhase.FAILED, message=f"{ref} was deleted")
+            if live is None or not is_ours(live, job.spec.command_id):
+                return replace(job.status, phase=JobPhase.FAILED, message=f"{ref} was deleted")
             seen = progress(live, pods)
             if follower is not None:
                 follower.look(pods, self._tasks)
             if seen.phase in _FINAL:
-                return await self._end(one, seen, pods)
-            if one.cancelled.is_set() or self._now_ms() > one.deadline_ms:
-                return await self._end_early(one, ref, live, pods)
-            self._note(one, replace(one.status, phase=seen.phase, message=seen.message))
-            await self._pause(one, pace.next())
+                return await self._end(job, seen, pods)
+            if job.cancelled.is_set() or self._now_ms() > job.deadline_ms:
+                return await self._end_early(job, ref, live, pods)
+            self._note(job, replace(job.status, phase=seen.phase, message=seen.message))
+            await self._pause(job, pace.next())
 
-    def _give_up_late(self, one: _Running, error: TowlineError) -> None:
+    def _give_up_late(self, job: _Running, error: TowlineError) -> None:
         """Raises Invalid for a refusal after the job's deadline; waits for an unreachable
         server.
         """
-        if isinstance(error, Refused) and self._now_ms() > one.deadline_ms:
+        if isinstance(error, Refused) and self._now_ms() > job.deadline_ms:
             raise Invalid(f"cannot read how the job ended: {error.message}") from error
 
-    async def _pods(self, one: _Running, ref: ObjectRef) -> list[KubeObject]:
+    async def _pods(self, job: _Running, ref: ObjectRef) -> list[KubeObject]:
         """Lists the job's pods; none if access is still refused after the job's deadline."""
         try:
             return await self._cluster.pods(ref)
         except Refused:
-            if self._now_ms() <= one.deadline_ms:
+            if self._now_ms() <= job.deadline_ms:
                 raise
             return []
 
-    async def _pause(self, one: _Running, seconds: float) -> None:
+    async def _pause(self, job: _Running, seconds: float) -> None:
         """Waits for some seconds, or until the job is cancelled."""
         sleeping = self._tasks.spawn("pause", self._clock.sleep(seconds))
-        cancelled = self._tasks.spawn("cancelled", one.cancelled.wait())
+        cancelled = self._tasks.spawn("cancelled", job.cancelled.wait())
         await asyncio.wait((sleeping, cancelled), return_when=asyncio.FIRST_COMPLETED)
         sleeping.cancel()
         cancelled.cancel()
 
-    async def _end(self, one: _Running, seen: Ended, pods: list[KubeObject]) -> JobStatus:
+    async def _end(self, job: _Running, seen: Ended, pods: list[KubeObject]) -> JobStatus:
         tail = await tail_of(self._cluster, pods)
-        values = one.values.values()
+        values = job.values.values()
         return replace(
-            one.status,
+            job.status,
             phase=seen.phase,
             message=seen.message,
             exit_code=seen.exit_code,
@@ -257,13 +257,13 @@ class JobRunner:
         )
 
     async def _end_early(
-        self, one: _Running, ref: ObjectRef, live: KubeObject, pods: list[KubeObject]
+        self, job: _Running, ref: ObjectRef, live: KubeObject, pods: list[KubeObject]
     ) -> JobStatus:
         """Stores the job's logs, then deletes it."""
-        cancelled = one.cancelled.is_set()
-        message = "cancelled" if cancelled else f"not done within {one.spec.timeout_s} s"
+        cancelled = job.cancelled.is_set()
+        message = "cancelled" if cancelled else f"not done within {job.spec.timeout_s} s"
         phase = JobPhase.CANCELLED if cancelled else JobPhase.FAILED
-        end = await self._end(one, Ended(phase, message), pods)
+        end = await self._end(job, Ended(phase, message), pods)
         until = self._now_ms() + _GRACE_S * 1000
         await self._patiently(lambda: self._cluster.delete(ref, live), until, _REFUSALS)
         return end
@@ -284,21 +284,21 @@ class JobRunner:
                 pass
             await self._clock.sleep(backoff.next())
 
-    def _note(self, one: _Running, status: JobStatus) -> None:
+    def _note(self, job: _Running, status: JobStatus) -> None:
         """Stores and reports the status of a job if it has changed."""
-        status = replace(status, message=self._masked(one, status.message))
-        if status == one.status and one.kept:
+        status = replace(status, message=self._masked(job, status.message))
+        if status == job.status and job.kept:
             return
-        one.status, one.kept = status, False
+        job.status, job.kept = status, False
         try:
-            self._memory.keep(one.spec, status)
+            self._memory.keep(job.spec, status)
             self._reports.job(status)
         except Unavailable as error:
             log.error(
-                "a job's state cannot be stored yet", job=one.spec.command_id, error=str(error)
+                "a job's state cannot be stored yet", job=job.spec.command_id, error=str(error)
             )
         else:
-            one.kept = True
+            job.kept = True
 
     def _tell_end(self, status: JobStatus) -> None:
         self._reports.job(status)
@@ -306,21 +306,21 @@ class JobRunner:
         outcome = Outcome.SUCCEEDED if good else Outcome.FAILED
         self._reports.done(CommandDone(status.command_id, outcome, status.message))
 
-    def _masked(self, one: _Running, message: str) -> str:
-        return masked(message, one.values.values())
+    def _masked(self, job: _Running, message: str) -> str:
+        return masked(message, job.values.values())
 
-    async def _tidy_secret(self, one: _Running) -> None:
+    async def _tidy_secret(self, job: _Running) -> None:
         """Deletes the Secret of an ended job; elsewhere it is deleted with the job."""
-        if not one.values:
+        if not job.values:
             return
-        ref = secret_ref(ref_of(job_object(one.spec)))
+        ref = secret_ref(ref_of(job_object(job.spec)))
         try:
             live = await self._cluster.get(ref)
-            if live is not None and is_ours(live, one.spec.command_id):
+            if live is not None and is_ours(live, job.spec.command_id):
                 await self._cluster.delete(ref, live)
         except TowlineError as error:
             log.warning(
-                "a job's secrets cannot be deleted", job=one.spec.command_id, error=error.message
+                "a job's secrets cannot be deleted", job=job.spec.command_id, error=error.message
             )
 
     async def _tidy(self) -> None:

@@ -142,8 +142,8 @@ class Follower:
                 raise _Expired
             raise Unavailable(f"watch of {api}: {live.get('message')}")
         if kind != "BOOKMARK":
-            one = _typed(live, api)
-            self._sink(Gone(api, one) if kind == "DELETED" else Seen(api, one, self._partial))
+            obj = _typed(live, api)
+            self._sink(Gone(api, obj) if kind == "DELETED" else Seen(api, obj, self._partial))
         return metadata_of(live).get("resourceVersion") or ""
 
 

@@ -378,19 +378,19 @@ def _problem(problem: Problem) -> pb.Problem:
     )
 
 
-def _component(one: Component, fresh: bool) -> pb.Component:
+def _component(component: Component, fresh: bool) -> pb.Component:
     return pb.Component(
-        object=_ref(one.ref),
-        uid=_cut(one.uid, 64),
-        owner_uid=_cut(one.owner_uid, 64),
-        health=f"HEALTH_{one.health.name}",
-        message=_cut(one.message, 1024),
-        synced=one.synced,
-        images=[_cut(image, 1024) for image in one.images[:64]],
-        labels={_cut(k, 253): _cut(v, 253) for k, v in [*one.labels.items()][:_MOST_LABELS]},
-        generation=one.generation,
-        hash=one.hash,
-        finalizers=[_cut(name, 253) for name in one.finalizers[:64]],
+        object=_ref(component.ref),
+        uid=_cut(component.uid, 64),
+        owner_uid=_cut(component.owner_uid, 64),
+        health=f"HEALTH_{component.health.name}",
+        message=_cut(component.message, 1024),
+        synced=component.synced,
+        images=[_cut(image, 1024) for image in component.images[:64]],
+        labels={_cut(k, 253): _cut(v, 253) for k, v in [*component.labels.items()][:_MOST_LABELS]},
+        generation=component.generation,
+        hash=component.hash,
+        finalizers=[_cut(name, 253) for name in component.finalizers[:64]],
         fresh=fresh,
     )
 

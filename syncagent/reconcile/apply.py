@@ -70,8 +70,8 @@ class Writer:
         our writes.
         """
         for manifest in manifests:
-            if (one := self.service.owned[manifest.key]).uid:
-                self.tools.watch(one.ref)
+            if (owned := self.service.owned[manifest.key]).uid:
+                self.tools.watch(owned.ref)
 
     def _workers(self, manifests: list[Manifest]) -> list[Coroutine[Any, Any, None]]:
         """Creates some workers for each API group: a slow group delays no other, and thousands of
@@ -203,18 +203,18 @@ async def until_gone(tools: Tools, ref: ObjectRef, uid: str) -> None:
 
 def note(tools: Tools, service: Service, manifest: Manifest, live: KubeObject) -> bool:
     """Records the result of an apply; True if it changed the object."""
-    one = service.owned[manifest.key]
-    known, version = one.uid, one.version
-    one.ref = manifest.ref
-    one.observe(live, service.rules)
-    changed = one.version != version or not known
-    if changed and one.applied == manifest.digest:
-        one.heals = (*one.heals[-HEALS_KEPT:], tools.clock.monotonic())
-    tools.evidence.suspect(service, one)
-    one.applied = manifest.digest
-    one.live = sealed.live_state(tools, manifest, live)
-    one.synced, one.doubtful, one.leaving = True, False, False
-    tools.registry.identify(one)
+    owned = service.owned[manifest.key]
+    known, version = owned.uid, owned.version
+    owned.ref = manifest.ref
+    owned.observe(live, service.rules)
+    changed = owned.version != version or not known
+    if changed and owned.applied == manifest.digest:
+        owned.heals = (*owned.heals[-HEALS_KEPT:], tools.clock.monotonic())
+    tools.evidence.suspect(service, owned)
+    owned.applied = manifest.digest
+    owned.live = sealed.live_state(tools, manifest, live)
+    owned.synced, owned.doubtful, owned.leaving = True, False, False
+    tools.registry.identify(owned)
     return changed
 
 

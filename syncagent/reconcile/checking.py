@@ -66,5 +66,5 @@ async def _versions(
         return {}
 
 
-def _is_settled(one: Owned) -> bool:
-    return one.synced and not one.doubtful and not one.leaving
+def _is_settled(owned: Owned) -> bool:
+    return owned.synced and not owned.doubtful and not owned.leaving

@@ -317,9 +317,11 @@ class Engine:
         for key, problem in service.failures.items():
             if problem.reason in _UNSAID or spec is None or problem.ref is None:
                 continue
-            one = service.owned.get(key) if key else None
+            owned = service.owned.get(key) if key else None
             text = f"service {spec.name}: {problem.message}"
-            self._notices.add(problem.ref, one.uid if one else "", problem.reason, text, warns=True)
+            self._notices.add(
+                problem.ref, owned.uid if owned else "", problem.reason, text, warns=True
+            )
 
     async def _walk(self, service: Service) -> None:
         """Runs the steps of a sync; an error that ends it early becomes a failure of the whole

@@ -72,12 +72,12 @@ class Evidence:
         """Drops a pod that is gone."""
         self._crashes.pop(uid, None)
 
-    def suspect(self, service: Service, one: Owned) -> None:
+    def suspect(self, service: Service, owned: Owned) -> None:
         """Schedules a request for the events of an object that may be stuck."""
-        silent = (one.ref.group, one.ref.kind) in _SILENT
-        if silent and one.verdict.health == Health.PROGRESSING and one.key not in self._asked:
-            self._asked.add(one.key)
-            self._tasks.spawn(f"events/{one.ref.name}", self._ask(service, one))
+        silent = (owned.ref.group, owned.ref.kind) in _SILENT
+        if silent and owned.verdict.health == Health.PROGRESSING and owned.key not in self._asked:
+            self._asked.add(owned.key)
+            self._tasks.spawn(f"events/{owned.ref.name}", self._ask(service, owned))
 
     async def last_words(self, service: Service, ref: ObjectRef, uid: str) -> str:
         """Returns the end of the log of a Pod, or of a Job's failed Pod; empty if it cannot be
@@ -101,21 +101,24 @@ class Evidence:
         self._registry.tree.put(_with_tail(plain, tail))
         self._tell(child.uid)
 
-    async def _ask(self, service: Service, one: Owned) -> None:
+    async def _ask(self, service: Service, owned: Owned) -> None:
         for wait in _ASK_AFTER_S:
             await self._clock.sleep(wait)
-            if one.verdict.health != Health.PROGRESSING or service.owned.get(one.key) is not one:
+            if (
+                owned.verdict.health != Health.PROGRESSING
+                or service.owned.get(owned.key) is not owned
+            ):
                 break
             async with self._turn:
-                said = await self._warnings(service, one)
-            if said and said != one.evidence:
-                one.evidence = said
+                said = await self._warnings(service, owned)
+            if said and said != owned.evidence:
+                owned.evidence = said
                 self._touch(service.id)
-        self._asked.discard(one.key)
+        self._asked.discard(owned.key)
 
-    async def _warnings(self, service: Service, one: Owned) -> str:
+    async def _warnings(self, service: Service, owned: Owned) -> str:
         try:
-            said = await self._cluster.warnings(one.ref, one.uid)
+            said = await self._cluster.warnings(owned.ref, owned.uid)
         except TowlineError:
             return ""
         return (await self._masking.masked(service, said[0]))[:_TAIL] if said else ""

@@ -66,13 +66,13 @@ def waits(service: Service) -> bool:
     return service.gate is not None and service.gate.sequence == service.desired.sequence
 
 
-def is_well(one: Owned) -> bool:
+def is_well(owned: Owned) -> bool:
     """Reports whether the next stage may begin after an object.
     A claim without a volume counts as ready, because it may wait for the pod of the next stage.
     """
-    if one.ref.kind == "PersistentVolumeClaim" and one.verdict.health == Health.PROGRESSING:
-        return bool(one.uid)
-    return one.verdict.health in _FINE
+    if owned.ref.kind == "PersistentVolumeClaim" and owned.verdict.health == Health.PROGRESSING:
+        return bool(owned.uid)
+    return owned.verdict.health in _FINE
 
 
 def saying(service: Service) -> str:

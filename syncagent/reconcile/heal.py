@@ -38,17 +38,21 @@ _SOON_S = 0.01
 
 async def look(tools: Tools, service: Service, key: ObjectKey, sighting: Sighting) -> float:
     """Processes one observation; returns the seconds until the next check, 0 for none."""
-    one = service.owned.get(key)
-    if one is None or isinstance(sighting, Gone) and resource_version(sighting.live) < one.version:
+    owned = service.owned.get(key)
+    if (
+        owned is None
+        or isinstance(sighting, Gone)
+        and resource_version(sighting.live) < owned.version
+    ):
         return 0.0
     if isinstance(sighting, Gone):
-        return await _lost(tools, service, one)
+        return await _lost(tools, service, owned)
     if not isinstance(sighting, Seen):
         return 0.0
-    if resource_version(sighting.live) > one.version:
-        return await _changed(tools, service, one, sighting)
-    if not one.seen and resource_version(sighting.live) == one.version:
-        one.observe(sighting.live, service.rules)
+    if resource_version(sighting.live) > owned.version:
+        return await _changed(tools, service, owned, sighting)
+    if not owned.seen and resource_version(sighting.live) == owned.version:
+        owned.observe(sighting.live, service.rules)
     return 0.0
 
 
@@ -61,72 +65,72 @@ def pace(heals: Sequence[float], now: float) -> float:
     return max(0.0, recent[-1] + wait - now)
 
 
-async def _lost(tools: Tools, service: Service, one: Owned) -> float:
+async def _lost(tools: Tools, service: Service, owned: Owned) -> float:
     """Handles an owned object that is gone, or has lost our label."""
-    if one.leaving:
-        forget(tools, service, one)
+    if owned.leaving:
+        forget(tools, service, owned)
         return _SOON_S
-    if not one.uid:
+    if not owned.uid:
         return 0.0
-    tools.registry.disown(one.uid)
-    one.vanish()
-    manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)
+    tools.registry.disown(owned.uid)
+    owned.vanish()
+    manifest = await manifest_for(tools.cluster, tools.bundles, service, owned.key)
     if manifest is None:
-        forget(tools, service, one)
+        forget(tools, service, owned)
         return 0.0
-    if manifest.digest != one.applied:
-        one.doubtful = True
+    if manifest.digest != owned.applied:
+        owned.doubtful = True
         return 0.0
-    return await _react(tools, service, manifest, one, None)
+    return await _react(tools, service, manifest, owned, None)
 
 
-async def _changed(tools: Tools, service: Service, one: Owned, sighting: Seen) -> float:
+async def _changed(tools: Tools, service: Service, owned: Owned, sighting: Seen) -> float:
     """Processes a changed object; a later deletion arrives as its own observation."""
     if not sighting.partial:
-        return await _seen(tools, service, one, sighting.live)
-    live = await tools.cluster.get(one.ref)
+        return await _seen(tools, service, owned, sighting.live)
+    live = await tools.cluster.get(owned.ref)
     if live is None:
         return 0.0
-    wait = await _seen(tools, service, one, live)
-    if one.synced:
+    wait = await _seen(tools, service, owned, live)
+    if owned.synced:
         # This avoids another read after the next start.
-        tools.memory.record((one,))
+        tools.memory.record((owned,))
     return wait
 
 
-async def _seen(tools: Tools, service: Service, one: Owned, live: KubeObject) -> float:
-    before = one.uid
-    one.observe(live, service.rules)
-    tools.evidence.suspect(service, one)
-    if one.uid != before:
+async def _seen(tools: Tools, service: Service, owned: Owned, live: KubeObject) -> float:
+    before = owned.uid
+    owned.observe(live, service.rules)
+    tools.evidence.suspect(service, owned)
+    if owned.uid != before:
         tools.registry.disown(before)
-        tools.registry.identify(one)
-        tools.watch(one.ref)
-    if one.leaving or not one.live or metadata_of(live).get("deletionTimestamp"):
+        tools.registry.identify(owned)
+        tools.watch(owned.ref)
+    if owned.leaving or not owned.live or metadata_of(live).get("deletionTimestamp"):
         return 0.0
-    manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)
+    manifest = await manifest_for(tools.cluster, tools.bundles, service, owned.key)
     if manifest is None:
-        one.doubtful = _may_be_pruned(service, one, live)
+        owned.doubtful = _may_be_pruned(service, owned, live)
         return 0.0
-    if manifest.digest != one.applied:
+    if manifest.digest != owned.applied:
         return 0.0
-    if sealed.live_state(tools, manifest, live) == one.live:
-        one.synced, one.told = True, ""
+    if sealed.live_state(tools, manifest, live) == owned.live:
+        owned.synced, owned.told = True, ""
         return 0.0
-    return await _react(tools, service, manifest, one, live)
+    return await _react(tools, service, manifest, owned, live)
 
 
-def _may_be_pruned(service: Service, one: Owned, live: KubeObject) -> bool:
+def _may_be_pruned(service: Service, owned: Owned, live: KubeObject) -> bool:
     """Reports whether an object that waits for confirmation now has an annotation that permits its
     deletion.
     """
-    return one.ref in service.awaiting and directives_of(live).prune == Leave.AGREED
+    return owned.ref in service.awaiting and directives_of(live).prune == Leave.AGREED
 
 
 async def _react(
-    tools: Tools, service: Service, manifest: Manifest, one: Owned, live: KubeObject | None
+    tools: Tools, service: Service, manifest: Manifest, owned: Owned, live: KubeObject | None
 ) -> float:
-    one.synced = False
+    owned.synced = False
     options = service.desired.spec.options if service.desired.spec else None
     if options is None or options.paused or options.dry_run:
         return 0.0
@@ -134,14 +138,14 @@ async def _react(
         return 0.0
     if options.drift == DriftPolicy.REPORT:
         state = fingerprint(project(kept(manifest, live), live))
-        if one.told != state:
+        if owned.told != state:
             await _tell(tools, service, manifest, live)
-            one.told = state
+            owned.told = state
         return 0.0
-    wait = pace(one.heals, tools.clock.monotonic())
+    wait = pace(owned.heals, tools.clock.monotonic())
     if wait:
-        _note_fight(service, one, live)
-        one.doubtful = True
+        _note_fight(service, owned, live)
+        owned.doubtful = True
         return wait
     await _heal(tools, service, manifest, live)
     return 0.0
@@ -152,24 +156,24 @@ async def _heal(
 ) -> None:
     """Applies the manifest again and reports the reverted changes."""
     assert service.current is not None and service.current.spec is not None
-    one = service.owned[manifest.key]
-    one.doubtful = True
+    owned = service.owned[manifest.key]
+    owned.doubtful = True
     try:
         healed = await send(tools, service.current.spec.options, manifest)
     except Unavailable:
         raise
     except TowlineError as error:
-        service.failures[one.key] = problem_of(error, one.ref)
+        service.failures[owned.key] = problem_of(error, owned.ref)
         return
     changed = note(tools, service, manifest, healed)
-    tools.watch(one.ref)
-    tools.memory.record((one,))
+    tools.watch(owned.ref)
+    tools.memory.record((owned,))
     if changed:
         _report(tools, manifest, live, healed, healed_now=True)
         who = (foreign_manager(live, ()) if live else "") or "somebody"
         what = "changed" if live else "deleted"
         text = f"{what} by {who}; restored by service {service.current.spec.name}"
-        tools.notices.add(one.ref, one.uid, "DriftHealed", text, warns=False)
+        tools.notices.add(owned.ref, owned.uid, "DriftHealed", text, warns=False)
 
 
 async def _tell(
@@ -209,7 +213,7 @@ def _report(
     )
 
 
-def _note_fight(service: Service, one: Owned, live: KubeObject | None) -> None:
+def _note_fight(service: Service, owned: Owned, live: KubeObject | None) -> None:
     who = (foreign_manager(live, ()) if live else "") or "somebody"
     text = f"{who} changes it repeatedly; Towline restores it at growing intervals"
-    service.failures[one.key] = Problem(text, "Contended", one.ref)
+    service.failures[owned.key] = Problem(text, "Contended", owned.ref)

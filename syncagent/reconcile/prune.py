@@ -83,11 +83,11 @@ async def take_away(
     return tuple(held)
 
 
-def forget(tools: Tools, service: Service, one: Owned) -> None:
+def forget(tools: Tools, service: Service, owned: Owned) -> None:
     """Removes an object from its service."""
-    tools.registry.drop(service, one)
-    service.failures.pop(one.key, None)
-    tools.memory.record((), gone=(one,))
+    tools.registry.drop(service, owned)
+    service.failures.pop(owned.key, None)
+    tools.memory.record((), gone=(owned,))
 
 
 async def _examine(
@@ -100,42 +100,42 @@ async def _examine(
     return [result for result in found if result is not None]
 
 
-async def _look_at(tools: Tools, service: Service, one: Owned, terms: Terms) -> _Going | None:
+async def _look_at(tools: Tools, service: Service, owned: Owned, terms: Terms) -> _Going | None:
     """Prepares the deletion of an object; None if there is nothing to delete."""
-    heir = None if one.leaving else tools.registry.heir(service, one.key)
+    heir = None if owned.leaving else tools.registry.heir(service, owned.key)
     if heir is not None and heir.due and heir.current != heir.desired:
         # Its newest desired state decides whether it still wants the object.
-        one.doubtful = True
+        owned.doubtful = True
         tools.urge(heir)
         return None
     try:
         if heir is not None:
-            await _hand_over(tools, service, one, heir)
+            await _hand_over(tools, service, owned, heir)
             return None
-        live = await tools.cluster.get(one.ref)
+        live = await tools.cluster.get(owned.ref)
         if live is None or owner_of(live) != service.id:
-            _has_gone(tools, service, one)
+            _has_gone(tools, service, owned)
             return None
         directives = directives_of(live)
         if terms.keep or (directives.prune if terms.prunes else directives.delete) == Leave.NEVER:
-            await tools.cluster.merge(one.ref, release_patch())
-            _has_gone(tools, service, one)
+            await tools.cluster.merge(owned.ref, release_patch())
+            _has_gone(tools, service, owned)
             return None
-        return _Going(one, live, directives)
+        return _Going(owned, live, directives)
     except TowlineError as error:
-        service.failures[one.key] = problem_of(error, one.ref)
+        service.failures[owned.key] = problem_of(error, owned.ref)
         return None
 
 
-async def _hand_over(tools: Tools, service: Service, one: Owned, heir: Service) -> None:
+async def _hand_over(tools: Tools, service: Service, owned: Owned, heir: Service) -> None:
     """Hands an unchanged object over to the adopting service.
     Our labels are removed: an adopting service that is paused, or not loaded after a restart, would
     take the object for a foreign one.
     """
-    live = await tools.cluster.get(one.ref)
+    live = await tools.cluster.get(owned.ref)
     if live is not None and owner_of(live) == service.id:
-        await tools.cluster.merge(one.ref, release_patch())
-    forget(tools, service, one)
+        await tools.cluster.merge(owned.ref, release_patch())
+    forget(tools, service, owned)
     tools.urge(heir)
 
 
@@ -174,24 +174,24 @@ def _postponed(service: Service, going: _Going) -> bool:
 
 async def _one(tools: Tools, service: Service, going: _Going) -> bool:
     """Deletes one object; True if it is already gone."""
-    one = going.one
+    owned = going.one
     try:
         if metadata_of(going.live).get("deletionTimestamp"):
-            one.observe(going.live)
+            owned.observe(going.live)
             gone = False
         else:
-            gone = (await tools.cluster.delete(one.ref, going.live)).gone
+            gone = (await tools.cluster.delete(owned.ref, going.live)).gone
     except TowlineError as error:
-        service.failures[one.key] = problem_of(error, one.ref)
+        service.failures[owned.key] = problem_of(error, owned.ref)
         return False
     if gone:
-        _has_gone(tools, service, one)
-    elif not one.leaving:
+        _has_gone(tools, service, owned)
+    elif not owned.leaving:
         service.pruned += 1
-        one.leaving = True
+        owned.leaving = True
     return gone
 
 
-def _has_gone(tools: Tools, service: Service, one: Owned) -> None:
-    service.pruned += not one.leaving
-    forget(tools, service, one)
+def _has_gone(tools: Tools, service: Service, owned: Owned) -> None:
+    service.pruned += not owned.leaving
+    forget(tools, service, owned)

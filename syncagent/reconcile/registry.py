@@ -165,25 +165,25 @@ class Registry:
     def __iter__(self) -> Iterator[Service]:
         return iter(list(self._services.values()))
 
-    def add(self, service: Service, one: Owned) -> None:
+    def add(self, service: Service, owned: Owned) -> None:
         """Adds an object to a service."""
-        key = one.key
-        service.owned[key] = one
+        key = owned.key
+        service.owned[key] = owned
         self._claims[key] = service.id
-        self.identify(one)
+        self.identify(owned)
 
-    def identify(self, one: Owned) -> None:
+    def identify(self, owned: Owned) -> None:
         """Registers the uid of an object."""
-        if one.uid:
-            self._uids[one.uid] = one.service_id
+        if owned.uid:
+            self._uids[owned.uid] = owned.service_id
 
-    def drop(self, service: Service, one: Owned) -> None:
+    def drop(self, service: Service, owned: Owned) -> None:
         """Removes an object from its service."""
-        service.owned.pop(one.key, None)
-        if self._claims.get(one.key) == service.id:
-            del self._claims[one.key]
-        if self._uids.get(one.uid) == service.id:
-            self.disown(one.uid)
+        service.owned.pop(owned.key, None)
+        if self._claims.get(owned.key) == service.id:
+            del self._claims[owned.key]
+        if self._uids.get(owned.uid) == service.id:
+            self.disown(owned.uid)
 
     def disown(self, uid: str) -> None:
         """Drops the uid of an object that is no longer ours, with its descendants."""

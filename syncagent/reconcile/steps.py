@@ -298,10 +298,10 @@ def _ours(walk: Walk, key: ObjectKey) -> bool:
 
 def _is_applied(walk: Walk, digest: str, key: ObjectKey) -> bool:
     """Reports whether an object needs no apply; drift that must not be healed stays."""
-    one = walk.service.owned.get(key)
-    if one is None or one.applied != digest or one.doubtful or one.leaving:
+    owned = walk.service.owned.get(key)
+    if owned is None or owned.applied != digest or owned.doubtful or owned.leaving:
         return False
-    return one.synced or walk.spec.options.drift != DriftPolicy.HEAL
+    return owned.synced or walk.spec.options.drift != DriftPolicy.HEAL
 
 
 def _namespace(spec: ServiceSpec) -> KubeObject:

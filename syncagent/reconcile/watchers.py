@@ -101,14 +101,14 @@ class Watchers:
             return
         key = key_of(sighting.live)
         service = self._registry.claimant(key)
-        one = service.owned[key] if service is not None else None
-        if one is not None and isinstance(sighting, Seen) and one.is_known(sighting.live):
+        owned = service.owned[key] if service is not None else None
+        if owned is not None and isinstance(sighting, Seen) and owned.is_known(sighting.live):
             return
         if run_of(sighting.live) is not None:
             self._on_hook(key, sighting.live)
             return
         claimed = self._is_claimed(sighting)
-        if service is None or one is None or one.ref.api != sighting.api:
+        if service is None or owned is None or owned.ref.api != sighting.api:
             return
         if claimed:
             # Two installations would fight over the object for ever: people must decide.
@@ -161,24 +161,27 @@ class Watchers:
                 await self._look_at(owned)
             await self._clock.sleep(_ROUND_S)
 
-    async def _look_at(self, one: Owned) -> None:
+    async def _look_at(self, owned: Owned) -> None:
         try:
-            live = await self._cluster.get(one.ref)
+            live = await self._cluster.get(owned.ref)
         except Refused as error:
-            one.seen, one.verdict = True, Verdict(Health.PROGRESSING, error.message, error.reason)
-            self._sighted(one, None)
+            owned.seen, owned.verdict = (
+                True,
+                Verdict(Health.PROGRESSING, error.message, error.reason),
+            )
+            self._sighted(owned, None)
         except TowlineError:
             return
         else:
-            gone = Gone(one.ref.api, _at(one.version))
-            self._sighted(one, gone if live is None else Seen(one.ref.api, live))
+            gone = Gone(owned.ref.api, _at(owned.version))
+            self._sighted(owned, gone if live is None else Seen(owned.ref.api, live))
 
-    def _sighted(self, one: Owned, sighting: Sighting | None) -> None:
-        service = self._registry.get(one.service_id)
+    def _sighted(self, owned: Owned, sighting: Sighting | None) -> None:
+        service = self._registry.get(owned.service_id)
         if service is None:
             return
         if sighting is not None:
-            service.inbox[one.key] = sighting
+            service.inbox[owned.key] = sighting
         self._tell(service, sighting is not None)
 
     def _on_hook(self, key: ObjectKey, live: KubeObject) -> None:

@@ -21,14 +21,14 @@ class AgeIdentities:
         self._read: tuple[int, list[AgeIdentity]] = (0, [])
         self._newest: tuple[Mapping[str, str], FileKey] | None = None
 
-    def open(self, one: EncryptedValue) -> bytes:
-        key = self._key(one.keys)
+    def open(self, value: EncryptedValue) -> bytes:
+        key = self._key(value.keys)
         if key is None:
             raise Invalid(
-                f"a value is encrypted for {', '.join(sorted(one.keys)) or 'no age recipient'}: "
+                f"a value is encrypted for {', '.join(sorted(value.keys)) or 'no age recipient'}: "
                 "neither the control plane nor this cluster's agent has a matching age identity"
             )
-        return one.open(key)
+        return value.open(key)
 
     def _key(self, keys: Mapping[str, str]) -> FileKey | None:
         """Returns the key of a SOPS file, cached because one object may have thousands of

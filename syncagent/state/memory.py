@@ -47,10 +47,10 @@ class SqliteMemory:
         known = []
         for service_id, *row in self._db.rows("SELECT id, desired, current, stamps FROM service"):
             try:
-                one = _known(*row)
-                for desired in filter(None, (one.desired, one.current)):
+                service = _known(*row)
+                for desired in filter(None, (service.desired, service.current)):
                     self._believe(desired)
-                known.append(one)
+                known.append(service)
             except Invalid as error:
                 log.error(
                     "invalid service dropped from the state",
