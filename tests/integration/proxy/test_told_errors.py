@@ -136,4 +136,4 @@ async def test_who_takes_protobuf_only_gets_it(stack: Stack, user: User) -> None
     assert status == 401
     assert b"Content-Type: application/vnd.kubernetes.protobuf\r\n" in head
     assert body.startswith(b"k8s\0") and b"run towline login" in body
-    assert b'Warning: 299 towline "no token was sent' in head
+    assert b'Warning: 299 towline "the request has no token' in head

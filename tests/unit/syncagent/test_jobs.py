@@ -225,7 +225,7 @@ async def test_a_job_outside_the_local_allow_list_is_refused(world: World) -> No
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
-        (JobPolicy(LocalPolicy(), signed_only=True), "are not signed"),
+        (JobPolicy(LocalPolicy(), signed_only=True), "jobs are unsigned"),
         (JobPolicy(LocalPolicy(), enabled=False), "turn jobs off"),
         (JobPolicy(LocalPolicy.of(["Job.batch"], [])), "kind Secret"),
     ],
@@ -264,7 +264,7 @@ async def test_a_job_that_can_never_be_seen_again_ends_with_its_time(world: Worl
     await world.run()
     world.cluster.refusing = 403
     await world.clock.advance(120)
-    assert "cannot be seen" in world.told.answers[0].message
+    assert "cannot read how the job ended" in world.told.answers[0].message
 
 
 async def test_a_fault_of_the_server_while_creating_is_waited_out(world: World) -> None:

@@ -134,7 +134,7 @@ async def test_what_the_api_server_repeats_is_masked(stand: Stand) -> None:
 @pytest.mark.parametrize(
     ("objects", "boxes", "why"),
     [
-        ([secret()], [], "the secrets pw were not given"),
+        ([secret()], [], "the service has no access to the secrets pw"),
         (
             [{**secret(), "kind": "ConfigMap", "stringData": {}}],
             ["pw"],
