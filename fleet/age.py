@@ -62,14 +62,14 @@ def encrypt_stream(source: BinaryIO, into: BinaryIO, recipients: Iterable[str]) 
 def open_stream(source: BinaryIO, into: BinaryIO, identities: Iterable[AgeIdentity]) -> None:
     """`AgeIdentity.open` for what is too large for memory, by whichever of the keys fits."""
     try:
-        _library().decrypt_io(source, into, [one.key for one in identities])
+        _library().decrypt_io(source, into, [identity.key for identity in identities])
     except _library().DecryptError:
         raise Invalid("none of the keys given opens this age file") from None
 
 
 def _keys(recipients: Iterable[str]) -> list[Any]:
     try:
-        return [_library().x25519.Recipient.from_str(one) for one in recipients]
+        return [_library().x25519.Recipient.from_str(recipient) for recipient in recipients]
     except _library().RecipientError:
         raise Invalid("that is no age recipient (age1…)") from None
 

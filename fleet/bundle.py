@@ -42,11 +42,11 @@ def make_bundle(objects: Iterable[KubeObject]) -> Bundle:
     Invalid: an object or the whole is beyond the limits, or has what JSON cannot say.
     """
     lines = []
-    for one in objects:
-        line = _line_of(one)
+    for obj in objects:
+        line = _line_of(obj)
         if len(line) > MAX_OBJECT_BYTES:
             raise Invalid(
-                f"{describe(one)} has {len(line):,} bytes; "
+                f"{describe(obj)} has {len(line):,} bytes; "
                 f"the API server takes {MAX_OBJECT_BYTES:,} at most"
             )
         lines.append(line)

@@ -85,7 +85,7 @@ def compare(old: Bundle | None, new: Bundle | None, *, most: int = MAX_OBJECTS) 
 
 
 def _keyed(bundle: Bundle | None) -> dict[Key, KubeObject]:
-    return {_key(one): one for one in bundle.objects()} if bundle is not None else {}
+    return {_key(obj): obj for obj in bundle.objects()} if bundle is not None else {}
 
 
 def _key(one: KubeObject) -> Key:
@@ -132,9 +132,9 @@ def _fields(old: Any, new: Any, pointer: str = "") -> Iterator[tuple[str, Any, A
             yield from _fields(old.get(key, _MISSING), new.get(key, _MISSING), below)
     elif isinstance(old, list) and isinstance(new, list):
         found = [
-            one
+            difference
             for index, was, will in _aligned(old, new)
-            for one in _fields(was, will, f"{pointer}/{index}")
+            for difference in _fields(was, will, f"{pointer}/{index}")
         ]
         if not found and _canonical(old) != _canonical(new):
             yield pointer, old, new
@@ -161,9 +161,9 @@ def _aligned(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
 
 def _names(items: list[Any]) -> dict[str, int] | None:
     names = {
-        one["name"]: index
-        for index, one in enumerate(items)
-        if isinstance(one, dict) and isinstance(one.get("name"), str)
+        item["name"]: index
+        for index, item in enumerate(items)
+        if isinstance(item, dict) and isinstance(item.get("name"), str)
     }
     return names if len(names) == len(items) else None
 
@@ -202,7 +202,7 @@ def _without_secrets(value: Any) -> Any:
     """A value that was added whole, without the annotation that repeats an object."""
     if isinstance(value, dict):
         return {
-            key: MASKED if key == _LAST_APPLIED else _without_secrets(one)
-            for key, one in value.items()
+            key: MASKED if key == _LAST_APPLIED else _without_secrets(inner)
+            for key, inner in value.items()
         }
-    return [_without_secrets(one) for one in value] if isinstance(value, list) else value
+    return [_without_secrets(inner) for inner in value] if isinstance(value, list) else value

@@ -39,8 +39,8 @@ def dump_order(order: RenderOrder) -> bytes:
             {
                 "request": asdict(order.request),
                 "repositories": [
-                    asdict(replace(one, refs=frozenset(), folders=frozenset()))
-                    for one in order.repositories
+                    asdict(replace(repository, refs=frozenset(), folders=frozenset()))
+                    for repository in order.repositories
                 ],
             },
             default=_listed,
@@ -54,7 +54,7 @@ def load_order(data: bytes) -> RenderOrder:
     try:
         raw = orjson.loads(data)
         return RenderOrder(
-            _request(raw["request"]), tuple(_repository(one) for one in raw["repositories"])
+            _request(raw["request"]), tuple(_repository(item) for item in raw["repositories"])
         )
     except (ValueError, LookupError, TypeError, AttributeError):
         raise Invalid("the order to render cannot be read: is this agent too old?") from None
@@ -65,7 +65,7 @@ def _request(raw: Mapping[str, Any]) -> RenderRequest:
     if (helm := raw["helm"]) is not None:
         read["helm"] = HelmRelease(**helm | {"values_files": tuple(helm["values_files"])})
     read["renderer"] = Renderer(raw["renderer"])
-    read["sources"] = tuple(SourceFolder(**one) for one in raw["sources"])
+    read["sources"] = tuple(SourceFolder(**item) for item in raw["sources"])
     return RenderRequest(**read)
 
 

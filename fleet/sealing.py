@@ -123,7 +123,7 @@ def masked(text: str, values: Iterable[str]) -> str:
 def _pieces(values: Iterable[str]) -> set[str]:
     found = set(values)
     found |= {line.strip() for value in found for line in value.splitlines()}
-    return {one for one in found if len(one) >= _SHORTEST_MASKED}
+    return {piece for piece in found if len(piece) >= _SHORTEST_MASKED}
 
 
 def names_in(one: KubeObject) -> frozenset[str]:

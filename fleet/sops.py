@@ -63,7 +63,7 @@ class Metadata:
         if not isinstance(recipients, list) or len(recipients) > _MOST_RECIPIENTS:
             raise Invalid("sops.age is no list of recipients")
         try:
-            age = {str(one["recipient"]): str(one["enc"]) for one in recipients}
+            age = {str(recipient["recipient"]): str(recipient["enc"]) for recipient in recipients}
             rules = {name: str(given[name]) for name in _RULES if given.get(name)}
             if len(rules) > 1:
                 raise Invalid(f"{' and '.join(rules)} exclude each other")
@@ -107,7 +107,7 @@ class FileKey:
             )
         try:
             sealed, nonce, tag = (
-                base64.b64decode(one, validate=True) for one in parts.groups()[:3]
+                base64.b64decode(part, validate=True) for part in parts.groups()[:3]
             )
             plain = self._key.decrypt(nonce, sealed + tag, bound.encode())
             return _TYPES[parts[4]](plain)
@@ -120,15 +120,15 @@ def key_for(age: Mapping[str, str], identities: Iterable[AgeIdentity]) -> FileKe
 
     Invalid: it does not open though.
     """
-    for one in identities:
-        sealed = age.get(one.recipient)
+    for identity in identities:
+        sealed = age.get(identity.recipient)
         if sealed is not None and len(sealed) > _MOST_KEY_CHARACTERS:
-            raise Invalid(f"sops.age has a key for {one.recipient} that is not for it alone")
+            raise Invalid(f"sops.age has a key for {identity.recipient} that is not for it alone")
         if sealed is not None:
-            return FileKey(one.open(sealed.encode()))
+            return FileKey(identity.open(sealed.encode()))
     return None
 
 
 def place(path: Path) -> str:
     """What a value at a path of keys is bound to."""
-    return "".join(f"{one}:" for one in path)
+    return "".join(f"{key}:" for key in path)

@@ -59,7 +59,7 @@ class StreamFilter:
                 and (open_to or one.cluster_id in clusters)
             )
 
-        return longest_open(one for one in streams if fits(one))
+        return longest_open(stream for stream in streams if fits(stream))
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ class PeerSettings(_Group):
     @classmethod
     def _listed(cls, servers: object) -> object:
         if isinstance(servers, str):
-            return [one.strip() for one in servers.split(",") if one.strip()]
+            return [server.strip() for server in servers.split(",") if server.strip()]
         return servers
 
 

@@ -227,7 +227,10 @@ class Connection:
 
     def write_headers(self, stream_id: int, headers: Headers, *, end: bool) -> None:
         block = self._encoder.encode(
-            [hpack.NeverIndexedHeaderTuple(*one) if one[0] in _SECRET else one for one in headers]
+            [
+                hpack.NeverIndexedHeaderTuple(*header) if header[0] in _SECRET else header
+                for header in headers
+            ]
         )
         kind, flags = HEADERS, END_STREAM if end else 0
         while len(block) > self.frame_size:
@@ -451,7 +454,7 @@ class Connection:
         self.going = True
         self.reason = self.reason or text or f"the far side goes away: {frames.error_name(code)}"
         if self._accept is None:
-            unserved = [one for one in self.streams.values() if one.id > last]
+            unserved = [stream for stream in self.streams.values() if stream.id > last]
             self._drop(unserved, ErrorCode.REFUSED_STREAM)
         self._close_if_done()
 

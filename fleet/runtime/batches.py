@@ -25,7 +25,7 @@ class _Call:
     is_done: bool = False
 
     def end(self, results: Sequence[Any], failure: Exception | None = None) -> None:
-        failures = (one for one in results if isinstance(one, Exception))
+        failures = (result for result in results if isinstance(result, Exception))
         self.results, self.failure = results, next(failures, failure)
         self.is_done = True
 
@@ -89,20 +89,20 @@ class Batches(Generic[Item, Result]):
         """One caller, and those that wait, in order, as far as there is room."""
         batch, room = [mine], self._most - mine.weight
         del self._waiting[mine]
-        for one in self._waiting if mine.weight <= self._alone else ():
-            if one.weight > self._alone:
+        for call in self._waiting if mine.weight <= self._alone else ():
+            if call.weight > self._alone:
                 continue
-            room -= one.weight
+            room -= call.weight
             if room < 0:
                 break
-            batch.append(one)
-        for one in batch[1:]:
-            del self._waiting[one]
+            batch.append(call)
+        for call in batch[1:]:
+            del self._waiting[call]
         return batch
 
     async def _serve(self, batch: Sequence[_Call]) -> None:
         try:
-            results = await self._work([item for one in batch for item in one.items])
+            results = await self._work([item for call in batch for item in call.items])
         except Exception as error:
             if len(batch) > 1:
                 await self._serve_apart(batch)
@@ -110,19 +110,19 @@ class Batches(Generic[Item, Result]):
                 batch[0].end((), error)
             return
         start = 0
-        for one in batch:
-            end = start + len(one.items)
-            one.end(results[start:end])
+        for call in batch:
+            end = start + len(call.items)
+            call.end(results[start:end])
             start = end
 
     async def _serve_apart(self, batch: Sequence[_Call]) -> None:
         """Each caller alone; where what they need is away, two find that out and not all."""
-        for at, one in enumerate(batch):
+        for at, call in enumerate(batch):
             before = [each.failure for each in batch[max(0, at - 2) : at]]
             if len(before) == 2 and all(isinstance(each, Unavailable) for each in before):
-                one.end((), before[-1])
+                call.end((), before[-1])
             else:
-                await self._serve([one])
+                await self._serve([call])
 
 
 async def _gather() -> None:

@@ -35,8 +35,8 @@ def check(message: Message) -> None:
         if limits.is_map:
             _check_map(field, value, limits.length)
             continue
-        for one in value if field.is_repeated else (value,):
-            _check_one(field, one, limits)
+        for item in value if field.is_repeated else (value,):
+            _check_one(field, item, limits)
 
 
 def unbounded(message: Descriptor) -> list[str]:

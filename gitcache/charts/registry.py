@@ -52,7 +52,7 @@ class Registry:
         for _ in range(_MAX_PAGES):
             answer = await self._get(path, _MAX_JSON)
             listed = _json(answer).get("tags")
-            found += [str(one) for one in listed] if isinstance(listed, list) else []
+            found += [str(tag) for tag in listed] if isinstance(listed, list) else []
             if "Link" not in answer.headers or not found:
                 break
             path = f"/tags/list?n=1000&last={found[-1]}"
@@ -62,11 +62,11 @@ class Registry:
         """Where the archive of a version is. Invalid: no such version, or no chart."""
         manifest = _json(await self._get(f"/manifests/{version.replace('+', '_')}", _MAX_JSON))
         layers = manifest.get("layers")
-        for one in layers if isinstance(layers, list) else []:
-            if isinstance(one, dict) and one.get("mediaType") == _LAYER:
-                digest = str(one.get("digest"))
+        for layer in layers if isinstance(layers, list) else []:
+            if isinstance(layer, dict) and layer.get("mediaType") == _LAYER:
+                digest = str(layer.get("digest"))
                 if _DIGEST.fullmatch(digest):
-                    return Layer(digest, int(one.get("size") or 0))
+                    return Layer(digest, int(layer.get("size") or 0))
         raise Invalid(f"{self._name}:{version} is no Helm chart")
 
     async def blob(self, layer: Layer, max_bytes: int) -> bytes:

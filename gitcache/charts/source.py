@@ -77,7 +77,7 @@ class ChartSource:
     async def latest(self, wanted: ChartRef, most: int) -> list[ChartPin]:
         """The newest versions of a chart, whatever is wanted. Invalid, Unavailable."""
         known = {one: text for text in await self._offered(wanted) if (one := _parsed(text))}
-        texts = [known[one] for one in sorted(known, reverse=True)[:most]]
+        texts = [known[version] for version in sorted(known, reverse=True)[:most]]
         return [await self.pin(replace(wanted, version=text)) for text in texts]
 
     async def archive(self, pin: ChartPin) -> bytes:
@@ -120,7 +120,7 @@ class ChartSource:
     async def _offered(self, wanted: ChartRef) -> list[str]:
         if wanted.repository.startswith("oci://"):
             return await self._registry(wanted).tags()
-        return [one.version for one in await self._index(wanted)]
+        return [offered.version for offered in await self._index(wanted)]
 
     async def _fetched(self, exact: ChartRef) -> str:
         """Fetch and keep an archive; its digest."""
@@ -134,7 +134,7 @@ class ChartSource:
         return digest
 
     async def _download(self, exact: ChartRef) -> bytes:
-        listed = {one.version.lstrip("v"): one for one in await self._index(exact)}
+        listed = {offered.version.lstrip("v"): offered for offered in await self._index(exact)}
         found = listed.get(exact.version.lstrip("v"))
         if found is None:
             raise Invalid(f"there is no version {exact.version!r} of chart {exact.name!r}")
@@ -160,9 +160,11 @@ class ChartSource:
         key = digest_of_json({"index": digest_of(answer.body), "chart": wanted.name})
         if (memo := await self._memo.get(key)) is None:
             found = await self._workers.versions(answer.body, wanted.name)
-            memo = {"versions": [[one.version, one.digest, one.url] for one in found]}
+            memo = {
+                "versions": [[offered.version, offered.digest, offered.url] for offered in found]
+            }
             await self._memo.put(key, memo)
-        return [ChartVersion(*one) for one in memo["versions"]]
+        return [ChartVersion(*fields) for fields in memo["versions"]]
 
     def _registry(self, wanted: ChartRef) -> Registry:
         account = self._account(wanted)

@@ -26,7 +26,7 @@ class SopsDecryptor:
         self._read: dict[str, tuple[int, list[AgeIdentity]]] = {}
 
     def keys(self, spec: RepositorySpec) -> str:
-        recipients = sorted(one.recipient for one in self._identities(spec))
+        recipients = sorted(identity.recipient for identity in self._identities(spec))
         return hashlib.sha256(" ".join(recipients).encode()).hexdigest()[:32] if recipients else ""
 
     def is_encrypted(self, path: str, data: bytes) -> bool:

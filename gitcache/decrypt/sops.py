@@ -41,7 +41,7 @@ def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
     is_yaml, is_flat = name.endswith((".yaml", ".yml")), flat.is_flat(name, data)
     documents = [_flat(name, data)] if is_flat else _parsed(data, is_yaml=is_yaml)
     metadata = Metadata.of(documents[0].get(METADATA))
-    trees = [{key: one for key, one in doc.items() if key != METADATA} for doc in documents]
+    trees = [{key: value for key, value in doc.items() if key != METADATA} for doc in documents]
     key = key_for(metadata.age, identities)
     if key is None:
         raise Invalid(
@@ -49,7 +49,7 @@ def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
             "repository's project has no such key"
         )
     opened = _Opening(metadata, key)
-    found = [opened.tree(one) for one in trees]
+    found = [opened.tree(tree) for tree in trees]
     opened.check()
     if is_flat:
         return flat.written(name, found[0])
@@ -58,7 +58,7 @@ def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
     if len(found) == 1:
         return json.dumps(found[0], ensure_ascii=False, indent=1).encode() + b"\n"
     return b"".join(
-        b"---\n" + json.dumps(one, ensure_ascii=False).encode() + b"\n" for one in found
+        b"---\n" + json.dumps(document, ensure_ascii=False).encode() + b"\n" for document in found
     )
 
 
@@ -77,9 +77,9 @@ class _Opening:
         if len(path) > _DEEPEST:
             raise Invalid(f"more than {_DEEPEST} levels")
         if isinstance(value, dict):
-            return {_key(key): self._below(one, path, key, named) for key, one in value.items()}
+            return {_key(key): self._below(inner, path, key, named) for key, inner in value.items()}
         if isinstance(value, list):
-            return [self.tree(one, path, named=named) for one in value]
+            return [self.tree(item, path, named=named) for item in value]
         return None if value is None else self._leaf(value, path, named)
 
     def check(self) -> None:
@@ -145,7 +145,7 @@ def _parsed(data: bytes, *, is_yaml: bool) -> list[dict[str, Any]]:
         found = list(_documents(text)) if is_yaml else [json.loads(text)]
     except (ValueError, yaml.YAMLError, RecursionError):
         raise Invalid(f"it is no {'YAML' if is_yaml else 'JSON'}") from None
-    if not found or not all(isinstance(one, dict) for one in found):
+    if not found or not all(isinstance(document, dict) for document in found):
         raise Invalid("it holds no object")
     return found
 

@@ -17,7 +17,9 @@ def refused_address(text: str, *, allow_private: bool) -> str | None:
     elsewhere. An IPv4 address that an IPv6 one stands for is judged itself.
     """
     address = _meant(ipaddress.ip_address(text.split("%", 1)[0]))
-    metadata = any(address in one for one in _METADATA if one.version == address.version)
+    metadata = any(
+        address in network for network in _METADATA if network.version == address.version
+    )
     if address.is_link_local or address.is_multicast or address.is_unspecified or metadata:
         return f"{address} is a link-local or special address"
     if not allow_private and not address.is_global:

@@ -72,7 +72,7 @@ def _map(value: Any) -> Mapping[str, Any]:
 
 def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, list):
-        yield from (one for one in value if isinstance(one, dict))
+        yield from (item for item in value if isinstance(item, dict))
 
 
 def _is_ref(value: Any) -> bool:

@@ -50,7 +50,7 @@ def set_image(text: str, image: str, tag: str) -> str:
         raise Invalid(f"{tag[:80]!r} is no tag of an image", field="tag")
     seen: set[int] = set()
     roots = _documents(text)
-    changes = [one for root in roots for one in _image_changes(root, image, tag, seen)]
+    changes = [change for root in roots for change in _image_changes(root, image, tag, seen)]
     if not changes:
         raise Invalid(f"the file does not name the image {image[:200]!r}", field="image")
     return _replaced(text, changes)
@@ -65,11 +65,11 @@ def _image_changes(
     seen.add(id(node))
     below = node.value
     if isinstance(node, yaml.MappingNode):
-        fields = {key.value: one for key, one in node.value if isinstance(key, yaml.ScalarNode)}
+        fields = {key.value: inner for key, inner in node.value if isinstance(key, yaml.ScalarNode)}
         yield from _image_fields(fields, image, tag)
-        below = [one for _, one in node.value]
-    for one in below:
-        yield from _image_changes(one, image, tag, seen)
+        below = [inner for _, inner in node.value]
+    for inner in below:
+        yield from _image_changes(inner, image, tag, seen)
 
 
 def _image_fields(
@@ -89,14 +89,14 @@ def _image_fields(
 
 
 def _names(fields: Mapping[str, yaml.Node], names: Sequence[str], image: str) -> bool:
-    named = (fields[one].value for one in names if one in fields)
+    named = (fields[name].value for name in names if name in fields)
     return image in named or image == _with_registry(fields)
 
 
 def _with_registry(fields: Mapping[str, yaml.Node]) -> str | None:
     """What charts mean that give `registry` apart from `repository`."""
     parts = [fields.get("registry"), fields.get("repository")]
-    texts = [one.value for one in parts if isinstance(one, yaml.ScalarNode)]
+    texts = [part.value for part in parts if isinstance(part, yaml.ScalarNode)]
     return "/".join(texts) if len(texts) == len(parts) else None
 
 
@@ -109,14 +109,14 @@ def _documents(text: str) -> list[yaml.Node]:
     if len(text) > _MAX_TEXT:
         raise Invalid(f"the file has more than {_MAX_TEXT:,} characters")
     try:
-        return [one for one in yaml.compose_all(text, yaml.SafeLoader) if one is not None]
+        return [root for root in yaml.compose_all(text, yaml.SafeLoader) if root is not None]
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise Invalid(f"the file is no YAML: {str(error)[:200]}") from None
 
 
 def _child(node: yaml.Node | None, key: str | int) -> yaml.Node | None:
     if isinstance(node, yaml.MappingNode):
-        return next((one for name, one in node.value if name.value == str(key)), None)
+        return next((inner for name, inner in node.value if name.value == str(key)), None)
     if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
         return node.value[key]
     return None
@@ -151,4 +151,4 @@ def _written(value: Scalar, style: str | None) -> str:
 
 
 def _dotted(field: Sequence[str | int]) -> str:
-    return ".".join(str(one) for one in field)[:200]
+    return ".".join(str(key) for key in field)[:200]

@@ -54,7 +54,7 @@ class Inputs:
                 "templated": self.templated,
                 "helm": asdict(self.helm) if self.helm else None,
                 "charts": dict(self.charts or {}),
-                "mounts": [list(one) for one in self.mounts],
+                "mounts": [list(mount) for mount in self.mounts],
                 "submodules": self.submodules,
                 **({"keys": list(self.keys)} if self.keys else {}),
                 **({"project": self.project} if self.project else {}),

@@ -116,7 +116,7 @@ DIGESTS: Message[list[str]] = Message(list[str])
 
 def join_contents(contents: Sequence[bytes]) -> bytes:
     """Several contents as one: each behind its length."""
-    return b"".join(part for one in contents for part in (_LENGTH.pack(len(one)), one))
+    return b"".join(part for content in contents for part in (_LENGTH.pack(len(content)), content))
 
 
 def split_contents(data: bytes) -> list[bytes]:

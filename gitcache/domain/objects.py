@@ -55,8 +55,8 @@ def parse_tree(data: bytes, id_bytes: int) -> dict[str, Entry]:
     if covered != len(data):
         raise Invalid("a tree of this commit is malformed")
     return {
-        name.decode("utf-8", "surrogateescape"): Entry(_mode(mode), one.hex())
-        for mode, name, one in found
+        name.decode("utf-8", "surrogateescape"): Entry(_mode(mode), raw_id.hex())
+        for mode, name, raw_id in found
     }
 
 

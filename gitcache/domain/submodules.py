@@ -27,9 +27,11 @@ def parse_modules(data: bytes) -> dict[str, str]:
             current[setting[1]] = setting[2].strip('"')
     if len(found) > _MAX_MODULES:
         raise Invalid(f"the repository has more than {_MAX_MODULES} submodules")
-    complete = [one for one in found if "path" in one and "url" in one]
+    complete = [module for module in found if "path" in module and "url" in module]
     return {
-        path: one["url"] for one in complete if (path := paths.join("", one["path"])) is not None
+        path: module["url"]
+        for module in complete
+        if (path := paths.join("", module["path"])) is not None
     }
 
 

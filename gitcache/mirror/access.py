@@ -152,7 +152,9 @@ def _http_settings(route: Route, secrets: ExitStack) -> dict[str, str]:
         settings["http.proxy"] = route.proxy
         settings["http.proxyAuthMethod"] = "basic"
     elif route.addresses and route.addresses[0] != remote.host:
-        hosts = ",".join(f"[{one}]" if ":" in one else one for one in route.addresses)
+        hosts = ",".join(
+            f"[{address}]" if ":" in address else address for address in route.addresses
+        )
         settings["http.curloptResolve"] = f"{remote.host}:{remote.port}:{hosts}"
     files = {
         "http.sslCert": given.client_certificate,

@@ -31,8 +31,8 @@ class Admission(AbstractResolver):
         if self._resolver is None:
             self._resolver = ThreadedResolver()
         found = await self._resolver.resolve(host, port, family)
-        for one in found:
-            self._check(one["host"])
+        for result in found:
+            self._check(result["host"])
         return found
 
     async def close(self) -> None:
@@ -56,7 +56,7 @@ class Admission(AbstractResolver):
             found = await loop.getaddrinfo(remote.host, remote.port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise Unavailable(f"the name {remote.host} cannot be resolved") from error
-        addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+        addresses = list(dict.fromkeys(str(result[4][0]) for result in found))
         for address in addresses:
             self._check(address)
         return addresses

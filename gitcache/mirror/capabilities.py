@@ -72,7 +72,7 @@ def parse_capabilities(data: bytes) -> Capabilities:
     """The advertisement of a server; of anything else, that it can do nothing."""
     try:
         lines = [
-            one.rstrip(b"\n").decode("utf-8", "replace") for one in pktline.decode(data) if one
+            line.rstrip(b"\n").decode("utf-8", "replace") for line in pktline.decode(data) if line
         ]
     except pktline.Malformed:
         return Capabilities()

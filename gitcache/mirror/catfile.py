@@ -45,11 +45,12 @@ class CatFile:
 
     async def infos(self, ids: Sequence[str]) -> list[Info | None]:
         """Type and size of each object, None for those that are not there."""
-        return [one[0] for one in await self._asked.do([("info", one) for one in ids])]
+        answers = await self._asked.do([("info", object_id) for object_id in ids])
+        return [info for info, _ in answers]
 
     async def contents(self, ids: Sequence[str]) -> list[bytes]:
         """The bytes of each object. The caller has checked by `infos` that all are there."""
-        found = await self._asked.do([("contents", one) for one in ids])
+        found = await self._asked.do([("contents", object_id) for object_id in ids])
         if any(info is None for info, _ in found):
             raise Unavailable("the local copy of the repository has changed while it was read")
         return [data for _, data in found]
@@ -142,7 +143,7 @@ class OpenClones:
 
     async def _close_surplus(self, clone: Path, used: CatFile) -> None:
         # Everything is taken out before the first await: others change the table meanwhile.
-        idle = [path for path, one in self._open.items() if one not in self._users]
+        idle = [path for path, reader in self._open.items() if reader not in self._users]
         surplus = [self._open.pop(path) for path in idle[: max(0, len(self._open) - self._limit)]]
         if self._open.get(clone) is not used and used not in self._users:
             surplus.append(used)
@@ -155,7 +156,9 @@ async def _exchange(process: Process, questions: Sequence[Question]) -> dict[Que
     reader, writer = process.stdout, process.stdin
     if reader is None or writer is None:
         raise EOFError
-    writer.write("".join(f"{verb} {one}\n" for verb, one in questions).encode() + b"flush\n")
+    writer.write(
+        "".join(f"{verb} {object_id}\n" for verb, object_id in questions).encode() + b"flush\n"
+    )
     await writer.drain()
     answers: dict[Question, Answer] = {}
     for verb, asked in questions:

@@ -46,11 +46,11 @@ async def _read(objects: CatFile, root: str, most: int) -> dict[str, Tree]:
         infos = await objects.infos(batch)
         if sum(info.size for info in infos if info) > _MAX_BYTES:
             break
-        there = [one for one, info in zip(batch, infos, strict=True) if info is not None]
-        for one, data in zip(there, await objects.contents(there), strict=True):
-            trees[one] = parse_tree(data, len(one) // 2)
-            entries += len(trees[one])
-            below = [e.id for e in trees[one].values() if e.is_tree and e.id not in seen]
+        there = [tree_id for tree_id, info in zip(batch, infos, strict=True) if info is not None]
+        for tree_id, data in zip(there, await objects.contents(there), strict=True):
+            trees[tree_id] = parse_tree(data, len(tree_id) // 2)
+            entries += len(trees[tree_id])
+            below = [e.id for e in trees[tree_id].values() if e.is_tree and e.id not in seen]
             seen.update(below)
             waiting += dict.fromkeys(below)
     return trees

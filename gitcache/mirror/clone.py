@@ -177,5 +177,5 @@ class Clone:
         stale += self.path.glob("objects/pack/tmp_*")
         stale += self.path.glob("objects/tmp_*")
         stale += self.path.glob("objects/??/tmp_obj_*")
-        for one in stale:
-            one.unlink(missing_ok=True)
+        for path in stale:
+            path.unlink(missing_ok=True)

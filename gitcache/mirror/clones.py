@@ -249,7 +249,7 @@ class GitClones:
         self, error: GitError, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> None:
         """Try once more where the cause is known to be on our side."""
-        if any(one.search(error.message) for one in (_REJECTED, _FULL, _TOO_LARGE)):
+        if any(pattern.search(error.message) for pattern in (_REJECTED, _FULL, _TOO_LARGE)):
             raise _named(error) from error
         if _LOCKED.search(error.message):
             await asyncio.to_thread(clone.sweep)

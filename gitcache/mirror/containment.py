@@ -32,9 +32,9 @@ def _places(root: Path, own: Path) -> Iterator[Path]:
         else:
             continue
         group = PurePosixPath(text)
-        for one in (group, *group.parents):
-            if ".." not in one.parts:
-                yield base / str(one).lstrip("/") / name
+        for parent in (group, *group.parents):
+            if ".." not in parent.parts:
+                yield base / str(parent).lstrip("/") / name
 
 
 def _limit(place: Path) -> int | None:

@@ -45,13 +45,13 @@ class LargeFiles:
         self, spec: RepositorySpec, blobs: Mapping[str, bytes]
     ) -> Mapping[str, bytes]:
         """The same contents, with files for pointers. Invalid: too large. Unavailable."""
-        found = {one: parse_pointer(data) for one, data in blobs.items()}
-        pointers = {one: pointer for one, pointer in found.items() if pointer is not None}
+        found = {blob: parse_pointer(data) for blob, data in blobs.items()}
+        pointers = {blob: pointer for blob, pointer in found.items() if pointer is not None}
         if not pointers:
             return blobs
         self._check(list(pointers.values()))
         files = await self._files(spec, list(dict.fromkeys(pointers.values())))
-        return {**blobs, **{one: files[pointer] for one, pointer in pointers.items()}}
+        return {**blobs, **{blob: files[pointer] for blob, pointer in pointers.items()}}
 
     def _check(self, pointers: Sequence[Pointer]) -> None:
         largest = max(pointers, key=lambda one: one.size)
@@ -60,14 +60,14 @@ class LargeFiles:
                 f"a file kept by Git LFS has {largest.size:,} bytes; {self._limit:,} at most are "
                 "fetched (setting git.fetch.large_file)"
             )
-        if sum(one.size for one in pointers) > self._total:
+        if sum(pointer.size for pointer in pointers) > self._total:
             raise Invalid(f"the folder's Git LFS files have more than {self._total:,} bytes")
 
     async def _files(
         self, spec: RepositorySpec, pointers: Sequence[Pointer]
     ) -> dict[Pointer, bytes]:
         files = await asyncio.to_thread(self._kept, spec, pointers)
-        missing = [one for one in pointers if one not in files]
+        missing = [pointer for pointer in pointers if pointer not in files]
         for start in range(0, len(missing), _AT_ONCE):
             batch = missing[start : start + _AT_ONCE]
 
@@ -89,7 +89,7 @@ class LargeFiles:
         asked = {
             "operation": "download",
             "transfers": ["basic"],
-            "objects": [{"oid": one.oid, "size": one.size} for one in pointers],
+            "objects": [{"oid": pointer.oid, "size": pointer.size} for pointer in pointers],
         }
         headers = {"Accept": _JSON, "Content-Type": _JSON, "User-Agent": "git-lfs/towline"}
         if route.authorization:
@@ -142,8 +142,8 @@ class LargeFiles:
 
 def _actions(data: bytes, pointers: Sequence[Pointer]) -> dict[Pointer, Mapping[str, Any]]:
     try:
-        told = {one["oid"]: one for one in orjson.loads(data)["objects"]}
-        return {one: told[one.oid]["actions"]["download"] for one in pointers}
+        told = {answer["oid"]: answer for answer in orjson.loads(data)["objects"]}
+        return {pointer: told[pointer.oid]["actions"]["download"] for pointer in pointers}
     except (orjson.JSONDecodeError, KeyError, TypeError):
         raise Unavailable(
             "the Git LFS server does not have all files, or not for these credentials"

@@ -94,7 +94,7 @@ class HttpRefLister:
         body = pktline.command(
             "ls-refs",
             ["agent=git/towline", *([form] if form else [])],
-            ["peel", *(f"ref-prefix {one}" for one in prefixes)],
+            ["peel", *(f"ref-prefix {prefix}" for prefix in prefixes)],
         )
         headers = dict(POST_HEADERS)
         if route.authorization:

@@ -56,7 +56,7 @@ class Meters(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """As `prometheus_client.registry.Collector`."""
-        for one in (
+        for metric in (
             self._polls,
             self._poll_seconds,
             self._fetches,
@@ -64,7 +64,7 @@ class Meters(Collector):
             self.packed_bytes,
             self._disk,
         ):
-            yield from one.collect()
+            yield from metric.collect()
 
 
 def _seconds(name: str, meaning: str) -> Histogram:

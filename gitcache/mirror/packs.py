@@ -40,11 +40,11 @@ class Order:
         """The request; `done` at once, so that there is one round trip."""
         lines = ["thin-pack"] if self.thin else []
         lines += ["no-progress", "ofs-delta"]
-        lines += [f"shallow {one}" for one in self.shallow]
+        lines += [f"shallow {sha}" for sha in self.shallow]
         lines += [f"deepen {self.depth}"] if self.depth else []
         lines += [f"filter {self.filter}"] if self.filter else []
-        lines += [f"want {one}" for one in self.wants]
-        lines += [f"have {one}" for one in self.haves]
+        lines += [f"want {sha}" for sha in self.wants]
+        lines += [f"have {sha}" for sha in self.haves]
         given = ["agent=git/towline", f"object-format={capabilities.object_format}"]
         return pktline.command("fetch", given, [*lines, "done"])
 

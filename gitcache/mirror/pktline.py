@@ -24,9 +24,9 @@ def encode(payload: bytes) -> bytes:
 def command(name: str, capabilities: Iterable[str], arguments: Iterable[str]) -> bytes:
     """A protocol version 2 request."""
     lines = [encode(f"command={name}\n".encode())]
-    lines += [encode(f"{one}\n".encode()) for one in capabilities]
+    lines += [encode(f"{capability}\n".encode()) for capability in capabilities]
     lines.append(DELIMITER)
-    lines += [encode(f"{one}\n".encode()) for one in arguments]
+    lines += [encode(f"{argument}\n".encode()) for argument in arguments]
     return b"".join([*lines, FLUSH])
 
 

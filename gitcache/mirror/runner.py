@@ -111,7 +111,7 @@ class GitRunner:
             _kill_group(process.pid)
             process.communicate()
             arguments = command[command.index("git") + 1 :]
-            verb = next((one for one in arguments if not one.startswith("-")), "")
+            verb = next((argument for argument in arguments if not argument.startswith("-")), "")
             raise GitError(f"git {verb} did not finish in {seconds:g} s") from None
         finally:
             self._running.discard(process.pid)
@@ -175,5 +175,5 @@ def _told(stderr: bytes, secrets: Sequence[str]) -> str:
         text = text.replace(secret, "[redacted]")
     text = redact(re.sub(r"[^\x20-\x7e\n]", "", text))
     lines = [line.strip() for line in text.splitlines()]
-    told = [one for one in lines if _TELLING.match(one)] or lines
-    return " / ".join(one for one in told if one)[-_MAX_MESSAGE:]
+    told = [line for line in lines if _TELLING.match(line)] or lines
+    return " / ".join(line for line in told if line)[-_MAX_MESSAGE:]

@@ -92,7 +92,7 @@ class SharedConnections:
         identity = self._digest(repository_id, route.remote.text, given, route.addresses)
         now = self._clock.monotonic()
         self._began = {
-            one: began for one, began in self._began.items() if now - began < _USED_SECONDS
+            known: began for known, began in self._began.items() if now - began < _USED_SECONDS
         }
         if identity not in self._began:
             _reap(os.path.basename(self._ssh))
@@ -108,12 +108,12 @@ class SharedConnections:
             with contextlib.suppress(OSError):
                 leaving.append(self._end(path))
         until = self._clock.monotonic() + _LEAVING_SECONDS
-        for one in leaving:
+        for process in leaving:
             try:
-                one.wait(max(until - self._clock.monotonic(), 0.0))
+                process.wait(max(until - self._clock.monotonic(), 0.0))
             except subprocess.TimeoutExpired:
-                one.kill()
-                one.wait()
+                process.kill()
+                process.wait()
 
     def _end(self, path: Path) -> subprocess.Popen[bytes]:
         command = [self._ssh, "-F", os.devnull, "-O", "exit", "-S", str(path), "all"]

@@ -52,8 +52,12 @@ class Submodules:
 
     def _find(self, spec: RepositorySpec, url: str) -> RepositorySpec | None:
         wanted = place_of(url, parse_remote(spec.url)) if url else None
-        same = (one for one in self._followed() if one.project == spec.project)
-        return next((one for one in same if _place(one) == wanted), None) if wanted else None
+        same = (candidate for candidate in self._followed() if candidate.project == spec.project)
+        return (
+            next((candidate for candidate in same if _place(candidate) == wanted), None)
+            if wanted
+            else None
+        )
 
 
 def _place(spec: RepositorySpec) -> str | None:

@@ -125,10 +125,12 @@ class GitTrees:
     ) -> None:
         """Find paths whose parents have been found."""
         parents = [(parent, found[parent]) for parent in level]
-        places = {one.id: parent for parent, one in parents if one is not None and one.is_tree}
+        places = {
+            entry.id: parent for parent, entry in parents if entry is not None and entry.is_tree
+        }
         read = await self._trees(spec, places)
-        for parent, one in parents:
-            inside = read[one.id] if one is not None and one.is_tree else {}
+        for parent, entry in parents:
+            inside = read[entry.id] if entry is not None and entry.is_tree else {}
             found.update([(path, inside.get(name)) for path, name in level[parent]])
 
     async def walk(self, spec: RepositorySpec, tree: str) -> Mapping[str, Entry]:
@@ -179,7 +181,7 @@ class GitTrees:
         asked = list(dict.fromkeys(ids))
         async with self._open.reading(self._path_of(spec)) as objects:
             infos = await objects.infos(asked)
-            missing = [one for one, info in zip(asked, infos, strict=True) if info is None]
+            missing = [blob for blob, info in zip(asked, infos, strict=True) if info is None]
             if missing and self._complete is not None:
                 await self._complete(spec, missing)
                 infos = await objects.infos(asked)
@@ -200,17 +202,19 @@ class GitTrees:
         clone = self._path_of(spec).stat().st_ino
         found = await self.ids(spec, tree, paths)
         used = [entry for entry in found.values() if entry is not None]
-        looked, files = await self._below(spec, clone, {one.id for one in used if one.is_tree})
-        files |= {one.id for one in used if one.is_file}
+        looked, files = await self._below(
+            spec, clone, {entry.id for entry in used if entry.is_tree}
+        )
+        files |= {entry.id for entry in used if entry.is_file}
         async with self._open.reading(self._path_of(spec)) as objects:
             asked = list(files)
             infos = await objects.infos(asked)
-        missing = [one for one, info in zip(asked, infos, strict=True) if info is None]
+        missing = [blob for blob, info in zip(asked, infos, strict=True) if info is None]
         if missing:
             await self._complete(spec, missing)
         if len(self._looked_through) > _MOST_REMEMBERED:
             self._looked_through.clear()
-        self._looked_through |= {(clone, one) for one in looked}
+        self._looked_through |= {(clone, tree_id) for tree_id in looked}
 
     async def _below(
         self, spec: RepositorySpec, clone: int, trees: set[str]
@@ -220,12 +224,16 @@ class GitTrees:
         files: set[str] = set()
         level = trees
         while level and len(files) < _MOST_MISSING:
-            level = {one for one in level if (clone, one) not in self._looked_through} - looked
+            level = {
+                tree_id for tree_id in level if (clone, tree_id) not in self._looked_through
+            } - looked
             read = await self._trees(spec, level)
             looked |= level
             entries = [entry for tree in read.values() for entry in tree.values()]
-            files |= {one.id for one in entries if not one.is_tree and one.mode != SUBMODULE}
-            level = {one.id for one in entries if one.is_tree}
+            files |= {
+                entry.id for entry in entries if not entry.is_tree and entry.mode != SUBMODULE
+            }
+            level = {entry.id for entry in entries if entry.is_tree}
         return looked, files
 
     async def release(self, spec: RepositorySpec) -> None:
@@ -243,7 +251,9 @@ class GitTrees:
             return
         modules = parse_modules((await self.blobs(spec, [file.id]))[file.id])
         found = await self.ids(spec, tree, modules.keys())
-        commits = {path: one.id for path, one in found.items() if one and one.mode == SUBMODULE}
+        commits = {
+            path: entry.id for path, entry in found.items() if entry and entry.mode == SUBMODULE
+        }
         self._submodules.learn(spec, modules, commits)
 
     async def _linked(self, spec: RepositorySpec, path: str, entry: Entry) -> str:
@@ -262,18 +272,22 @@ class GitTrees:
     ) -> Mapping[str, Tree]:
         """Trees by their ids, which a mapping tells the paths of."""
         places = ids if isinstance(ids, Mapping) else {}
-        known = {one: tree for one in ids if (tree := self._parsed.get(one)) is not None}
-        unknown = [one for one in ids if one not in known]
+        known = {
+            tree_id: tree for tree_id in ids if (tree := self._parsed.get(tree_id)) is not None
+        }
+        unknown = [tree_id for tree_id in ids if tree_id not in known]
         if unknown:
             async with self._open.reading(self._path_of(spec)) as objects:
                 size = _total_size(await objects.infos(unknown), "tree", "folder")
                 if size > _MAX_TREE_BYTES:
                     raise Invalid(f"the folders' lists of files have {size:,} bytes")
                 found = await objects.contents(unknown)
-            for one, data in zip(unknown, found, strict=True):
-                place = (spec.id, places[one]) if one in places else None
+            for tree_id, data in zip(unknown, found, strict=True):
+                place = (spec.id, places[tree_id]) if tree_id in places else None
                 # Another reader of the same tree may have come first.
-                known[one] = self._parsed.get(one) or self._parsed.parse(one, data, place)
+                known[tree_id] = self._parsed.get(tree_id) or self._parsed.parse(
+                    tree_id, data, place
+                )
         return known
 
 

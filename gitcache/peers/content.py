@@ -61,7 +61,9 @@ class PeerContent:
     def _copies_to(self, member: Member) -> Batches[bytes, None]:
         if member not in self._copying:
             gone = self._copying.keys() - set(self._members())
-            self._copying = {one: at for one, at in self._copying.items() if one not in gone}
+            self._copying = {
+                replica: at for replica, at in self._copying.items() if replica not in gone
+            }
             work = partial(self._give, member)
             self._copying[member] = Batches(
                 work, most=_COPIED_AT_ONCE, weight=lambda data: len(data) + _EACH
@@ -79,5 +81,7 @@ class PeerContent:
         return [None] * len(contents)
 
     def _ranked(self, digest: str) -> list[Member]:
-        others = {one.name: one for one in self._members() if one.name != self._me.name}
+        others = {
+            replica.name: replica for replica in self._members() if replica.name != self._me.name
+        }
         return [others[name] for name in ranked(digest, others)]

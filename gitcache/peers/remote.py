@@ -58,7 +58,9 @@ class RemoteGitCache:
         self._specs: dict[RepositoryId, RepositorySpec] = {}
         self._states: dict[RepositoryId, RepositoryState] = {}
         self._callbacks: list[Callable[[RepositoryState], None]] = []
-        self._links = {one: _Link(Member(one, one), client, clock, self) for one in servers}
+        self._links = {
+            server: _Link(Member(server, server), client, clock, self) for server in servers
+        }
         self.tasks = Tasks("gitcache/remote")
 
     async def start(self) -> None:
@@ -222,7 +224,10 @@ class RemoteGitCache:
         while True:
             await self._clock.sleep(self._look_seconds)
             told = [one for name in self.servers() if (one := await self._company_of(name))]
-            self._join({name for one in told for name in one.members}, {one.me for one in told})
+            self._join(
+                {name for company in told for name in company.members},
+                {company.me for company in told},
+            )
 
     async def _company_of(self, name: str) -> messages.Company | None:
         try:

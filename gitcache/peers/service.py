@@ -186,7 +186,9 @@ class Service:
 
     async def _keep(self, request: Request) -> Response:
         contents = messages.split_contents(await _body(request, MAX_COPIES))
-        await asyncio.gather(*(self._nearest.put(digest_of(one), one) for one in contents))
+        await asyncio.gather(
+            *(self._nearest.put(digest_of(content), content) for content in contents)
+        )
         return Response(status_code=204)
 
     async def _keep_made(self, request: Request) -> Response:
@@ -225,7 +227,7 @@ class Service:
 
     async def _members(self, request: Request) -> Response:
         me, members = self._cache.company()
-        told = messages.Company(me.address, tuple(one.address for one in members))
+        told = messages.Company(me.address, tuple(member.address for member in members))
         return _json(messages.COMPANY.encode(told))
 
     def _tell(self, state: RepositoryState) -> None:
@@ -254,7 +256,10 @@ class _Stream:
         while not self._ended:
             waiting, self._waiting = self._waiting, {}
             self._wake.clear()
-            yield b"".join(messages.STATE.encode(one) + b"\n" for one in waiting.values()) or b"\n"
+            yield (
+                b"".join(messages.STATE.encode(state) + b"\n" for state in waiting.values())
+                or b"\n"
+            )
             try:
                 async with asyncio.timeout(IDLE_SECONDS / 3):
                     await self._wake.wait()

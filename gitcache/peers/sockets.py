@@ -29,13 +29,13 @@ class OpenSockets:
 
     async def end(self) -> None:
         """Cut off what is open; returns when the event loop has closed it."""
-        for one in self._open():
+        for opened in self._open():
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                opened.shutdown(socket.SHUT_RDWR)
         for _ in range(_TURNS):
             if not self._open():
                 break
             await asyncio.sleep(0)
 
     def _open(self) -> list[socket.socket]:
-        return [one for one in self._made if one.fileno() != -1]
+        return [made for made in self._made if made.fileno() != -1]

@@ -33,15 +33,17 @@ def dependencies(folder: str, files: Mapping[str, bytes]) -> list[dict[str, str]
     if len(listed) > _MOST_DEPENDENCIES:
         raise Invalid(f"the chart names more than {_MOST_DEPENDENCIES} dependencies")
     locked = {
-        one["name"]: one["version"]
+        dependency["name"]: dependency["version"]
         for name in _LOCKS
-        for one in _dependencies_of(_document(files, paths.child(folder, name), needed=False))
+        for dependency in _dependencies_of(
+            _document(files, paths.child(folder, name), needed=False)
+        )
     }
     brought = _brought(folder, files)
     return [
-        {**one, "version": locked.get(one["name"], one["version"])}
-        for one in listed
-        if one["name"] not in brought
+        {**dependency, "version": locked.get(dependency["name"], dependency["version"])}
+        for dependency in listed
+        if dependency["name"] not in brought
     ]
 
 
@@ -50,8 +52,12 @@ def listed(folder: str, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
     for file, needed in ((CHART, True), (_REQUIREMENTS, False)):
         found = _document(files, paths.child(folder, file), needed=needed).get("dependencies")
         if isinstance(found, list) and found:
-            named = (one for one in found[:_MOST_DEPENDENCIES] if isinstance(one, dict))
-            return [one for one in named if isinstance(one.get("name"), str)]
+            named = (
+                dependency
+                for dependency in found[:_MOST_DEPENDENCIES]
+                if isinstance(dependency, dict)
+            )
+            return [dependency for dependency in named if isinstance(dependency.get("name"), str)]
     return []
 
 
@@ -86,8 +92,8 @@ def versions(data: bytes, name: str) -> list[dict[str, str]]:
     found = entries.get(name)
     if not isinstance(found, list) or not found:
         raise Invalid(f"the chart repository has no chart {name[:80]!r}")
-    listed = (_version(one) for one in found[:_MOST_VERSIONS])
-    return [one for one in listed if one is not None]
+    listed = (_version(entry) for entry in found[:_MOST_VERSIONS])
+    return [version for version in listed if version is not None]
 
 
 def unpack(data: bytes) -> dict[str, bytes]:
@@ -174,9 +180,9 @@ def _dependencies_of(value: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _named(listed: list[Any]) -> Iterator[dict[str, str]]:
-    for one in listed:
-        if isinstance(one, dict) and isinstance(one.get("name"), str):
-            yield {key: str(one.get(key) or "") for key in ("name", "version", "repository")}
+    for dependency in listed:
+        if isinstance(dependency, dict) and isinstance(dependency.get("name"), str):
+            yield {key: str(dependency.get(key) or "") for key in ("name", "version", "repository")}
 
 
 def _version(one: Any) -> dict[str, str] | None:

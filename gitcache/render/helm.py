@@ -56,7 +56,7 @@ def build(
     engine = _engine(job["command"], settings)
     texts = engine.render(chart, values, options, Path(settings["scratch"]))
     found = [*_crds(chart, values, wanted), *_rendered(texts)]
-    return manifests.collect(one for one in found if _is_kept(one, wanted))
+    return manifests.collect(located for located in found if _is_kept(located, wanted))
 
 
 def _with_archives(archives: Mapping[str, str], files: Files) -> Mapping[str, bytes]:
@@ -96,7 +96,7 @@ def _parsed(path: str, data: bytes) -> dict[str, Any]:
         documents = [value for _, value in kubeyaml.load_all(data.decode("utf-8-sig"), 2)]
     except (kubeyaml.YamlError, UnicodeDecodeError) as error:
         raise Invalid(f"{path}, {error}") from error
-    if len(documents) > 1 or not all(isinstance(one, dict) for one in documents):
+    if len(documents) > 1 or not all(isinstance(document, dict) for document in documents):
         raise Invalid(f"{path}, line 1: values are one map of names to values")
     return documents[0] if documents else {}
 
@@ -113,14 +113,14 @@ def _capabilities(files: Files, values: Mapping[str, Any], recorder: Recorder) -
     version = recorder.value("cluster", "currentVersion")
     apis = recorder.value("cluster", "apiVersions")
     known = {"kube_version": str(version).removeprefix("v")} if version else {}
-    return {**known, "api_versions": [str(one) for one in apis]} if apis else known
+    return {**known, "api_versions": [str(api) for api in apis]} if apis else known
 
 
 def _crds(
     chart: Files, values: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> Iterator[manifests.Located]:
     """Objects of `crds/` of a chart and of those in it that are on; none is a template."""
-    found = [one for one in sorted(chart) if _is_crd(one.split("/"))]
+    found = [path for path in sorted(chart) if _is_crd(path.split("/"))]
     if wanted["ignore_crds"] or not found:
         return
     off = subcharts.switched_off(chart, values)
@@ -152,7 +152,7 @@ def _is_kept(item: manifests.Located, wanted: Mapping[str, Any]) -> bool:
     hook = annotations.get(_HOOK) if isinstance(annotations, dict) else None
     if not hook:
         return True
-    events = {one.strip() for one in str(hook).split(",")}
+    events = {event.strip() for event in str(hook).split(",")}
     return not wanted["ignore_hooks"] and not events <= _TESTS
 
 
@@ -247,8 +247,8 @@ class _Command:
         arguments += ["--values", str(home / "values.json")]
         if "kube_version" in options:
             arguments += ["--kube-version", options["kube_version"]]
-        for one in options.get("api_versions", ()):
-            arguments += ["--api-versions", one]
+        for api in options.get("api_versions", ()):
+            arguments += ["--api-versions", api]
         command = [*self._command, *arguments, "--", options["name"], str(chart)]
         code, output, errors = run_tool(command, home, chart)
         if code:

@@ -129,11 +129,11 @@ def _objects(value: Any, where: str, depth: int) -> Iterator[manifests.Located]:
     if isinstance(value, dict) and "kind" in value and "apiVersion" in value:
         yield from manifests.flatten(value, where)
     elif isinstance(value, dict):
-        for key, one in value.items():
-            yield from _objects(one, f"{where}, {key[:80]}", depth + 1)
+        for key, inner in value.items():
+            yield from _objects(inner, f"{where}, {key[:80]}", depth + 1)
     elif isinstance(value, list):
-        for number, one in enumerate(value, 1):
-            yield from _objects(one, f"{where}, item {number}", depth + 1)
+        for number, inner in enumerate(value, 1):
+            yield from _objects(inner, f"{where}, item {number}", depth + 1)
     elif value is not None:
         raise Invalid(f"{where}: not a Kubernetes object")
 

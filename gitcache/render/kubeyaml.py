@@ -167,8 +167,8 @@ class _Document:
             if key in result:
                 raise _error(event, f"the key {key[:80]!r} is there twice")
             result[key] = self.value(self._next(), depth + 1)
-        for one in merged:
-            result = {**one, **result}
+        for values in merged:
+            result = {**values, **result}
         return result
 
 
@@ -179,7 +179,7 @@ def _check_collection(event: Any, kind: str) -> None:
 
 def _mergeable(event: Any, value: Any) -> list[dict[str, Any]]:
     maps = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, dict) for one in maps):
+    if not all(isinstance(item, dict) for item in maps):
         raise _error(event, "`<<` needs a map or a list of maps")
     return maps
 

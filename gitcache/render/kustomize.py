@@ -101,15 +101,19 @@ def _checked(path: str, data: bytes) -> Iterator[str]:
 def _named(kustomization: Mapping[str, Any]) -> Iterator[str]:
     """Every text of a kustomization that kustomize takes for a path."""
     for name in _LISTS:
-        yield from (one for one in _list(kustomization.get(name)) if _is_path(one))
+        yield from (item for item in _list(kustomization.get(name)) if _is_path(item))
     for name in _WITH_PATH:
-        for one in _list(kustomization.get(name)):
-            if isinstance(one, dict) and isinstance(one.get("path"), str):
-                yield one["path"]
+        for item in _list(kustomization.get(name)):
+            if isinstance(item, dict) and isinstance(item.get("path"), str):
+                yield item["path"]
     for name in _GENERATORS:
-        for one in _list(kustomization.get(name)):
-            if isinstance(one, dict):
-                files = [*_list(one.get("files")), *_list(one.get("envs")), one.get("env")]
+        for generator in _list(kustomization.get(name)):
+            if isinstance(generator, dict):
+                files = [
+                    *_list(generator.get("files")),
+                    *_list(generator.get("envs")),
+                    generator.get("env"),
+                ]
                 yield from (_file_source(str(item)) for item in files if item)
 
 

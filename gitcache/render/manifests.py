@@ -105,8 +105,8 @@ def flatten(value: Any, where: str) -> Iterator[Located]:
     kind = value.get("kind")
     items = value.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
-        for number, one in enumerate(items, 1):
-            yield from flatten(one, f"{where}, item {number}")
+        for number, item in enumerate(items, 1):
+            yield from flatten(item, f"{where}, item {number}")
         return
     yield Located(value, where)
 

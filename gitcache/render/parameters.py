@@ -116,9 +116,9 @@ def names_of(values: Mapping[str, Any]) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """A copy as ordinary values; everything in it counts as read."""
     if isinstance(value, Mapping):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(inner) for inner in value]
     return value
 
 

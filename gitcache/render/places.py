@@ -26,5 +26,5 @@ def reachable_scratch(wanted: Path, run: Path = _RUN) -> Path:
 
 def _is_open(path: Path) -> bool:
     """Whether everybody may look into all folders above a path, as far as they exist."""
-    above = [one for one in path.absolute().parents if one.exists()]
-    return all(one.stat().st_mode & _OTHERS_READ == _OTHERS_READ for one in above)
+    above = [parent for parent in path.absolute().parents if parent.exists()]
+    return all(parent.stat().st_mode & _OTHERS_READ == _OTHERS_READ for parent in above)

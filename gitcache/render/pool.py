@@ -99,8 +99,8 @@ class WorkerPool:
         """As `Workers.references`."""
         answer = await self._run("references", job)
         charts = [
-            ChartRef(str(one["repository"]), str(one["name"]), str(one["version"]))
-            for one in answer.fields.get("charts", [])
+            ChartRef(str(chart["repository"]), str(chart["name"]), str(chart["version"]))
+            for chart in answer.fields.get("charts", [])
         ]
         return References(
             [str(path) for path in answer.fields.get("paths", [])], charts, _reads(answer)
@@ -110,8 +110,8 @@ class WorkerPool:
         """As `Workers.versions`."""
         answer = await self._run("versions", RenderJob("raw", chart, "", {"index.yaml": index}))
         return [
-            ChartVersion(str(one["version"]), str(one["digest"]), str(one["url"]))
-            for one in answer.fields.get("charts", [])
+            ChartVersion(str(version["version"]), str(version["digest"]), str(version["url"]))
+            for version in answer.fields.get("charts", [])
         ]
 
     async def _run(self, verb: str, job: RenderJob) -> framing.Message:
@@ -200,7 +200,9 @@ class WorkerPool:
         if self._warned:
             return
         self._warned = True
-        log.info("render workers are isolated", **{key: bool(one) for key, one in given.items()})
+        log.info(
+            "render workers are isolated", **{key: bool(value) for key, value in given.items()}
+        )
         if os.geteuid() == 0 and not given.get("ownUser"):
             log.warning(
                 "render workers stay root: others cannot read this program's files or reach /run; "

@@ -22,11 +22,11 @@ def switched_off(files: Mapping[str, bytes], values: Values) -> set[str]:
 
 def _off(chart: str, files: Mapping[str, bytes], top: Values, values: Values) -> Iterator[str]:
     values = charts.merged(charts.values_of(chart, files), values)
-    for one in charts.listed(chart, files):
-        name = one["name"]
+    for dependency in charts.listed(chart, files):
+        name = dependency["name"]
         folder = paths.child(chart, f"charts/{name}")
-        below = values.get(one.get("alias") or name)
-        if not _is_on(one, top if chart else values, values):
+        below = values.get(dependency.get("alias") or name)
+        if not _is_on(dependency, top if chart else values, values):
             yield folder
         elif paths.child(folder, charts.CHART) in files:
             yield from _off(folder, files, top, below if isinstance(below, dict) else {})

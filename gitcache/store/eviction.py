@@ -72,19 +72,19 @@ class Eviction:
 
     def _run(self, live: Collection[str] | None) -> tuple[int, int]:
         before = (self._clock.now() - self._keep).timestamp()
-        gone = [one for one in _files(self._memos) if one.written < before and _remove(one)]
+        gone = [file for file in _files(self._memos) if file.written < before and _remove(file)]
         if live is not None:
             kept = {digest.removeprefix("sha256:") for digest in live}
-            spare = [one for one in _files(self._bundles) if _name(one.path) not in kept]
+            spare = [file for file in _files(self._bundles) if _name(file.path) not in kept]
             gone += self._evict(sorted(spare, key=lambda one: one.written), before)
-        return len(gone), sum(one.size for one in gone)
+        return len(gone), sum(file.size for file in gone)
 
     def _evict(self, spare: list[_File], before: float) -> Iterator[_File]:
         too_much = self._too_much()
-        for one in spare:
-            if (one.written < before or too_much > 0) and _remove(one):
-                too_much -= one.size
-                yield one
+        for file in spare:
+            if (file.written < before or too_much > 0) and _remove(file):
+                too_much -= file.size
+                yield file
 
     def _too_much(self) -> int:
         """Bytes beyond the watermark."""

@@ -198,7 +198,7 @@ class GitCache:
             if entry is None or not entry.is_tree:
                 raise Invalid(f"there is no folder {path!r} in commit {commit[:12]}")
             below = await self._source.reader.folders(spec, entry.id, depth)
-            return [paths.child(path, one) for one in below]
+            return [paths.child(path, name) for name in below]
 
         async def there(member: Member) -> list[str]:
             return await self._others.folders(member, repository_id, commit, base, depth)
@@ -228,7 +228,7 @@ class GitCache:
         """
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> Rendered:
-            sources = [(await self._origin(one), one) for one in request.sources]
+            sources = [(await self._origin(source), source) for source in request.sources]
             rendered = await self._renders.render(spec, record.tree, request, sources)
             if (follower := self._following.follower(spec.id)) is not None:
                 follower.note_used(rendered.reads)

@@ -16,7 +16,7 @@ async def links_of(
     if not links:
         return {}
     texts = await reader.blobs(spec, {entry.id for entry in links.values()})
-    return {path: texts[one.id].decode("utf-8", "replace") for path, one in links.items()}
+    return {path: texts[link.id].decode("utf-8", "replace") for path, link in links.items()}
 
 
 async def contents(

@@ -332,7 +332,7 @@ class Follower:
         known = self._known
         state = RepositoryState(
             repository_id=spec.id,
-            commits={name: one for name, one in known.commits.items() if name in spec.refs},
+            commits={name: commit for name, commit in known.commits.items() if name in spec.refs},
             missing=known.missing & spec.refs,
             error=error,
             polled_at=self._clock.now(),

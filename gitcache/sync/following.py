@@ -206,7 +206,7 @@ class Following:
             return state
         spec = self.specs.get(state.repository_id)
         refs = spec.refs if spec else frozenset()
-        kept = {name: one for name, one in known.commits.items() if name in refs}
+        kept = {name: commit for name, commit in known.commits.items() if name in refs}
         commits = {**state.commits, **kept}
         missing = (state.missing | known.missing) & refs - commits.keys()
         return replace(state, commits=commits, missing=missing, fetched_at=known.fetched_at)

@@ -64,7 +64,7 @@ class Copies:
 
     async def keep_only(self, specs: Collection[RepositorySpec]) -> int:
         """As `Clones.keep_only`."""
-        return await self._git.keep_only([one for one in specs if is_git(one)])
+        return await self._git.keep_only([spec for spec in specs if is_git(spec)])
 
 
 class Readers:

@@ -119,8 +119,8 @@ class Planner:
             await self._folder(origin, start, request.commit)
         plan = replace(plan, reads=await self._closure(origin, plan))
         plan = replace(plan, parts=[*plan.parts, *_own_parts(origin, plan)])
-        for other, source in sources:
-            plan = replace(plan, parts=[*plan.parts, await self._mounted(other, source, folder)])
+        for mounted, source in sources:
+            plan = replace(plan, parts=[*plan.parts, await self._mounted(mounted, source, folder)])
         return replace(plan, static=await self._static(origin, plan))
 
     async def _folder(self, origin: Origin, path: str, commit: str) -> Entry:
@@ -174,7 +174,7 @@ class Planner:
         if self._decryptor is None:
             return []
         specs = {part.spec.id: part.spec for part in plan.parts}
-        return sorted({name for one in specs.values() if (name := self._decryptor.keys(one))})
+        return sorted({name for spec in specs.values() if (name := self._decryptor.keys(spec))})
 
     async def _mounted(self, origin: Origin, source: SourceFolder, folder: str) -> Part:
         """A folder of another source, put below the service's folder."""
@@ -188,7 +188,7 @@ class Planner:
         """The plan of a chart: its folder or archive, values files, and dependencies."""
         helm = plan.request.helm or HelmRelease("release", "default")
         plan = replace(plan, request=replace(plan.request, helm=helm))
-        values = [_inside_commit(plan.folder, one, "valuesFiles") for one in helm.values_files]
+        values = [_inside_commit(plan.folder, file, "valuesFiles") for file in helm.values_files]
         plan = await self._reading(origin, replace(plan, values=values), values)
         if origin.spec.kind is RepositoryKind.HELM:
             root = paths.child(plan.folder, _FETCHED_CHART)
@@ -229,7 +229,7 @@ class Planner:
 
     async def _reading(self, origin: Origin, plan: Plan, names: Collection[str]) -> Plan:
         """The plan that reads these paths too, as far as they are in the commit."""
-        outside = [one for one in names if not any(paths.below(one, r) for r in plan.reads)]
+        outside = [name for name in names if not any(paths.below(name, r) for r in plan.reads)]
         found = await self._reader.ids(origin.spec, origin.tree, outside)
         more = {name: entry for name, entry in found.items() if entry is not None}
         return replace(plan, reads={**plan.reads, **more})
@@ -242,9 +242,9 @@ class Planner:
             folder = unread.pop()
             names = await self._outside(origin, folder, reads[folder], plan)
             found = await self._reader.ids(origin.spec, origin.tree, names)
-            for name, one in found.items():
-                if one is not None and not any(paths.below(name, other) for other in reads):
-                    reads[name] = one
+            for name, entry in found.items():
+                if entry is not None and not any(paths.below(name, read) for read in reads):
+                    reads[name] = entry
                     unread.append(name)
             if len(reads) > _MAX_FOLDERS:
                 raise Invalid(f"the folder refers to more than {_MAX_FOLDERS} other places")
@@ -255,10 +255,10 @@ class Planner:
         if not entry.is_tree:
             return []
         found = await self._references(origin, entry, plan)
-        names = [(one, paths.join(folder, one)) for one in found.paths if _leaves(one)]
+        names = [(path, paths.join(folder, path)) for path in found.paths if _leaves(path)]
         if any(name is None for _, name in names):
             raise Invalid(f"something below {folder or '.'!r} leaves the repository")
-        links = (paths.join(folder, one) for one in found.links)
+        links = (paths.join(folder, link) for link in found.links)
         return [name for name in (*(name for _, name in names), *links) if name is not None]
 
     async def _references(self, origin: Origin, entry: Entry, plan: Plan) -> References:
@@ -279,10 +279,10 @@ class Planner:
         kept: dict[str, Any] | None = await self._groups.find(static, parameters)
         if kept is None:
             found = await self._scan(origin, entry, plan)
-            charts = [[one.repository, one.name, one.version] for one in found.charts]
+            charts = [[chart.repository, chart.name, chart.version] for chart in found.charts]
             kept = {"paths": list(found.paths), "links": list(found.links), "charts": charts}
             await self._groups.keep(static, parameters, found.reads, kept)
-        charts = [ChartRef(*one) for one in kept["charts"]]
+        charts = [ChartRef(*fields) for fields in kept["charts"]]
         return References(kept["paths"], charts, links=kept["links"])
 
     async def _links(self, origin: Origin, entry: Entry, plan: Plan) -> References:
@@ -300,12 +300,14 @@ class Planner:
         targets = [
             target for path, text in linked.items() if (target := _target(path, text)) is not None
         ]
-        wanted = {path: one for path, one in walked.items() if _names_others(path, plan.renderer)}
-        inside = {path: one for path, one in wanted.items() if one.is_file}
+        wanted = {
+            path: entry for path, entry in walked.items() if _names_others(path, plan.renderer)
+        }
+        inside = {path: file for path, file in wanted.items() if file.is_file}
         if not inside or (plan.renderer is Renderer.HELM and _CHART_FILES[0] not in inside):
             return References(links=targets)
         packed = {path: b"" for path in inside if path.endswith(".tgz")}
-        read = {path: one for path, one in inside.items() if path not in packed}
+        read = {path: file for path, file in inside.items() if path not in packed}
         files = await contents(self._reader, origin.spec, read, read)
         request = plan.request
         job = RenderJob(

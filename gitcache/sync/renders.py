@@ -145,9 +145,9 @@ class Renders:
         files: dict[str, bytes] = {}
         for part in plan.parts:
             around: dict[str, Entry] = {}
-            for other in plan.parts:
-                if (other.spec.id, other.is_mounted) == (part.spec.id, part.is_mounted):
-                    around |= entries[id(other)]
+            for sibling in plan.parts:
+                if (sibling.spec.id, sibling.is_mounted) == (part.spec.id, part.is_mounted):
+                    around |= entries[id(sibling)]
             wanted = {p: e for p, e in entries[id(part)].items() if _is_needed(p, plan)}
             found = await contents(self._reader, part.spec, wanted, around)
             await self._open_files(part.spec, found)
@@ -163,7 +163,7 @@ class Renders:
         """Put those that lie encrypted in git in the clear."""
         if (given := self._decryptor) is None:
             return
-        for path in [one for one, data in files.items() if given.is_encrypted(one, data)]:
+        for path in [name for name, data in files.items() if given.is_encrypted(name, data)]:
             files[path] = await given.decrypt(spec, path, files[path])
 
     async def _entries(self, part: Part) -> Mapping[str, Entry]:
@@ -171,7 +171,7 @@ class Renders:
         if not part.entry.is_tree:
             return {part.path: part.entry}
         walked = await self._reader.walk(part.spec, part.entry.id)
-        return {paths.child(part.path, name): one for name, one in walked.items()}
+        return {paths.child(part.path, name): entry for name, entry in walked.items()}
 
     def _remember_failure(self, source: str, error: Invalid) -> None:
         until = self._clock.monotonic() + self._failure_seconds

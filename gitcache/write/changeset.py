@@ -35,8 +35,8 @@ class Changeset:
     def forget(self, path: str) -> None:
         """Let nothing of what was to be at this path remain."""
         for table in (self.contents, self.modes, self.copied):
-            for one in [one for one in table if paths.below(one, path)]:
-                del table[one]
+            for inner in [inner for inner in table if paths.below(inner, path)]:
+                del table[inner]
         self.gone.discard(path)
 
 
@@ -74,8 +74,8 @@ class Changes:
 
     async def _delete(self, path: str) -> None:
         self._made.forget(path)
-        for one in await self._files(path):
-            self._made.gone.add(one)
+        for file in await self._files(path):
+            self._made.gone.add(file)
 
     async def _copy(self, source: str, target: str) -> None:
         """Only what the commit holds is copied, not what earlier edits have made of it."""
@@ -118,4 +118,4 @@ class Changes:
         if not entry.is_tree:
             return {path: entry}
         below = await self._reader.walk(self._spec, entry.id)
-        return {paths.child(path, name): one for name, one in below.items()}
+        return {paths.child(path, name): entry for name, entry in below.items()}

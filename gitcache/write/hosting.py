@@ -139,9 +139,9 @@ class _Host:
         elif self._provider is Provider.GITHUB:
             query |= {"head": f"{self._path.partition('/')[0]}:{branch}", "base": base}
         listed = await self._ask("GET", URL(self._requests, encoded=True).with_query(query))
-        for one in listed if isinstance(listed, list) else []:
-            if _heads(one) == (branch, base):
-                return _parsed(one)
+        for item in listed if isinstance(listed, list) else []:
+            if _heads(item) == (branch, base):
+                return _parsed(item)
         return None
 
     async def all_open(self) -> list[OpenRequest]:
@@ -155,7 +155,7 @@ class _Host:
             if not isinstance(told, list):
                 raise Unavailable("the host's answer cannot be read")
             # What was pushed on by a new one while paging comes twice.
-            found |= {one.number: one for one in map(_listed, told)}
+            found |= {request.number: request for request in map(_listed, told)}
             if not told:
                 return list(found.values())
         raise Invalid(f"there are more than {_MOST_PAGES * _PAGE:,} open requests")
@@ -269,7 +269,7 @@ def _parsed(told: Any) -> MergeRequest:
         return MergeRequest(number, url, RequestState.OPEN if is_open else RequestState.CLOSED)
     # A squash has its own commit; a merge that only moved the branch on has the request's tip.
     shas = (told.get(name) for name in ("merge_commit_sha", "squash_commit_sha", "sha"))
-    return MergeRequest(number, url, RequestState.MERGED, next((one for one in shas if one), None))
+    return MergeRequest(number, url, RequestState.MERGED, next((sha for sha in shas if sha), None))
 
 
 def _listed(told: Any) -> OpenRequest:
@@ -283,14 +283,16 @@ def _listed(told: Any) -> OpenRequest:
             head, base = told["head"], told["base"]
             # A fork that was deleted has no repository any more.
             forked = (head["repo"] or {}).get("full_name") != base["repo"]["full_name"]
-        labels = [one if isinstance(one, str) else one["name"] for one in told["labels"] or ()]
+        labels = [
+            label if isinstance(label, str) else label["name"] for label in told["labels"] or ()
+        ]
         return OpenRequest(
             number=int(told.get("iid") or told["number"]),
             branch=str(head["ref"]),
             base=str(base["ref"]),
             sha=str(head["sha"]),
             title=str(told.get("title") or "")[:_MAX_TITLE],
-            labels=tuple(str(one) for one in labels),
+            labels=tuple(str(label) for label in labels),
             updated_at=_time(str(told["updated_at"])),
             forked=forked,
         )

@@ -61,7 +61,7 @@ class WriteSide(Hosting):
     async def tags(self, spec: RepositorySpec) -> list[str]:
         """The names of all tags. Unavailable, Invalid."""
         found = await self._mirror.lister.list_refs(spec, _ALL_TAGS)
-        return sorted(one.removeprefix(_TAGS) for one in found if one.startswith(_TAGS))
+        return sorted(ref.removeprefix(_TAGS) for ref in found if ref.startswith(_TAGS))
 
     async def keep_only(self, specs: Collection[RepositorySpec]) -> None:
         """Delete the copies of all other repositories."""

@@ -182,7 +182,7 @@ class _Workbench:
         await asyncio.to_thread((self._place / "objects").mkdir, parents=True)
         await self._run("read-tree", base)
         lines = [f"0 {'0' * len(base)}\t{path}" for path in sorted(changes.gone)]
-        lines += [f"{one.mode:06o} {one.id}\t{path}" for path, one in changes.copied.items()]
+        lines += [f"{entry.mode:06o} {entry.id}\t{path}" for path, entry in changes.copied.items()]
         for path, content in changes.contents.items():
             blob = await self._blob(content)
             lines.append(f"{changes.modes[path]:06o} {blob}\t{path}")
@@ -190,7 +190,7 @@ class _Workbench:
             "update-index",
             "-z",
             "--index-info",
-            stdin="".join(f"{one}\0" for one in lines).encode(),
+            stdin="".join(f"{line}\0" for line in lines).encode(),
         )
         return await self._run("write-tree", "--missing-ok")
 
@@ -220,8 +220,8 @@ def _checked(author: str, message: str, branch: str, base: str) -> dict[str, str
         raise Invalid("must be `Name <mail>`", field="author")
     if not message.strip() or len(message) > _MAX_MESSAGE or "\0" in message:
         raise Invalid(f"must be 1 to {_MAX_MESSAGE} characters", field="message")
-    for one in (branch, base):
-        _checked_branch(one)
+    for checked in (branch, base):
+        _checked_branch(checked)
     name, mail = match["name"], match["mail"]
     return {
         f"GIT_{role}_{what}": text
