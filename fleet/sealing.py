@@ -80,8 +80,8 @@ class SealingKey:
             return _SUITE.decrypt(secret.box, self._key, _place(owner, secret.name))
         except (InvalidTag, ValueError) as error:
             raise Invalid(
-                f"cannot decrypt the secret {secret.name!r} with this agent's key: it was sealed to "
-                "another key or for another place; restart the agent to get it again"
+                f"cannot decrypt the secret {secret.name!r} with this agent's key: it was sealed "
+                "to another key or for another place; restart the agent to get it again"
             ) from error
 
 
@@ -138,8 +138,8 @@ def names_in(one: KubeObject) -> frozenset[str]:
             continue
         if not _may_hold(one, path, text):
             raise Invalid(
-                f"{describe(one)}: {'.'.join(path)} has a secret placeholder; use it only in a Secret, "
-                "and in data only as the whole value"
+                f"{describe(one)}: {'.'.join(path)} has a secret placeholder; use it only in a "
+                "Secret, and in data only as the whole value"
             )
         needed.update(_NAMED.findall(text))
     return frozenset(needed)

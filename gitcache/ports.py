@@ -281,29 +281,29 @@ class ChartPlaces(Protocol):
     """Chart repositories that are followed: a commit is the archive of a chart, by its sha256."""
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
-        """As `RefLister.list_refs`."""
+        """See `RefLister.list_refs`."""
         ...
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """As `Clones.fetch`."""
+        """See `Clones.fetch`."""
         ...
 
     async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """As `Clones.pin`."""
+        """See `Clones.pin`."""
         ...
 
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
-        """As `Clones.pins`."""
+        """See `Clones.pins`."""
         ...
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
-        """As `TreeReader.commit`."""
+        """See `TreeReader.commit`."""
         ...
 
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
     ) -> Mapping[str, Entry | None]:
-        """As `TreeReader.ids`."""
+        """See `TreeReader.ids`."""
         ...
 
 
@@ -422,13 +422,13 @@ class Peers(Protocol):
     async def trees(
         self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]:
-        """As `GitCache.trees`, by the owner."""
+        """See `GitCache.trees`, by the owner."""
         ...
 
     async def folders(
         self, member: Member, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
-        """As `GitCache.folders`, by the owner."""
+        """See `GitCache.folders`, by the owner."""
         ...
 
     async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
@@ -436,7 +436,7 @@ class Peers(Protocol):
         ...
 
     async def render(self, member: Member, request: RenderRequest) -> Rendered:
-        """As `GitCache.render`, by the owner."""
+        """See `GitCache.render`, by the owner."""
         ...
 
 

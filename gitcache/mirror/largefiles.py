@@ -1,4 +1,4 @@
-"""Files kept by Git LFS: asked for by the batch interface, kept beside the clone they belong to."""
+"""Git LFS files: downloaded with the batch API and stored next to their clone."""
 
 import asyncio
 import hashlib
@@ -22,7 +22,7 @@ _AT_ONCE = 100
 
 
 class LargeFiles:
-    """Puts files in the place of pointers. `limit` bounds one file in bytes, 0 refuses all."""
+    """Replaces pointers by files. `limit` is the maximum size of a file in bytes; 0 disables LFS."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LargeFiles:
     async def resolve(
         self, spec: RepositorySpec, blobs: Mapping[str, bytes]
     ) -> Mapping[str, bytes]:
-        """The same contents, with files for pointers. Invalid: too large. Unavailable."""
+        """Replaces pointers in contents by their files. Raises Invalid beyond a limit, Unavailable."""
         found = {blob: parse_pointer(data) for blob, data in blobs.items()}
         pointers = {blob: pointer for blob, pointer in found.items() if pointer is not None}
         if not pointers:
@@ -57,8 +57,8 @@ class LargeFiles:
         largest = max(pointers, key=lambda one: one.size)
         if largest.size > self._limit:
             raise Invalid(
-                f"a file kept by Git LFS has {largest.size:,} bytes; {self._limit:,} at most are "
-                "fetched (setting git.fetch.large_file)"
+                f"a Git LFS file has {largest.size:,} bytes; the limit is {self._limit:,} "
+                "(setting git.fetch.large_file)"
             )
         if sum(pointer.size for pointer in pointers) > self._total:
             raise Invalid(f"the folder's Git LFS files have more than {self._total:,} bytes")
@@ -82,9 +82,9 @@ class LargeFiles:
     async def _batch(
         self, route: Route, pointers: Sequence[Pointer]
     ) -> dict[Pointer, Mapping[str, Any]]:
-        """Where each file can be had (git-lfs, docs/api/batch.md)."""
+        """Requests the download action of each file (git-lfs, docs/api/batch.md)."""
         if not route.remote.is_http:
-            raise Unavailable("files kept by Git LFS are fetched over https only, not over ssh")
+            raise Unavailable("Git LFS files can be fetched only over https, not over ssh")
         base = route.remote.text.removesuffix(".git")
         asked = {
             "operation": "download",
@@ -101,7 +101,9 @@ class LargeFiles:
             self._http.check(answer)
             data = await read(answer, _MAX_ANSWER, "the answer of the Git LFS server")
         if answer.status != 200:
-            raise Unavailable(f"{url.host} has no Git LFS for this repository ({answer.status})")
+            raise Unavailable(
+                f"{url.host} does not serve Git LFS for this repository ({answer.status})"
+            )
         return _actions(data, pointers)
 
     async def _download(self, route: Route, pointer: Pointer, action: Mapping[str, Any]) -> bytes:
@@ -115,7 +117,9 @@ class LargeFiles:
             self._http.check(answer)
             data = await read(answer, pointer.size, "a file from the Git LFS server")
         if answer.status != 200 or hashlib.sha256(data).hexdigest() != pointer.oid:
-            raise Unavailable(f"{url.host} gave another file than {pointer.oid[:12]} of Git LFS")
+            raise Unavailable(
+                f"{url.host} sent content that does not match the Git LFS file {pointer.oid[:12]}"
+            )
         return data
 
     def _place(self, spec: RepositorySpec, pointer: Pointer) -> Path:
@@ -146,7 +150,7 @@ def _actions(data: bytes, pointers: Sequence[Pointer]) -> dict[Pointer, Mapping[
         return {pointer: told[pointer.oid]["actions"]["download"] for pointer in pointers}
     except (orjson.JSONDecodeError, KeyError, TypeError):
         raise Unavailable(
-            "the Git LFS server does not have all files, or not for these credentials"
+            "the Git LFS server lacks some files, or these credentials cannot access them"
         ) from None
 
 
@@ -155,7 +159,7 @@ def _target(action: Mapping[str, Any]) -> tuple[URL, dict[str, str]]:
         url = URL(action["href"], encoded=True)
         headers = {str(key): str(value) for key, value in (action.get("header") or {}).items()}
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Unavailable("the Git LFS server's answer cannot be read") from None
+        raise Unavailable("cannot parse the Git LFS server's answer") from None
     if url.scheme not in {"http", "https"} or not url.host:
-        raise Unavailable("the Git LFS server names a place that is no http URL")
+        raise Unavailable("the Git LFS server returned a download URL that is not http or https")
     return url, headers

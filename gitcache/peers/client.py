@@ -89,7 +89,7 @@ class PeerClient:
     async def trees(
         self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]:
-        """As `Peers.trees`."""
+        """See `Peers.trees`."""
         asked = messages.Folders(repository_id, commit, tuple(folders))
         body = messages.FOLDERS.encode(asked)
         return messages.TREES.decode(await self._ask(member.address, "POST", "/v1/trees", body))
@@ -97,22 +97,22 @@ class PeerClient:
     async def folders(
         self, member: Member, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
-        """As `Peers.folders`."""
+        """See `Peers.folders`."""
         body = messages.BELOW.encode(messages.Below(repository_id, commit, base, depth))
         return messages.PATHS.decode(await self._ask(member.address, "POST", "/v1/folders", body))
 
     async def keep_made(self, member: Member, data: bytes) -> Rendered:
-        """As `GitCache.keep`."""
+        """See `GitCache.keep`."""
         answer = await self._ask(member.address, "POST", "/v1/bundles", data)
         return messages.RENDERED.decode(answer)
 
     async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
-        """As `Peers.resolve`."""
+        """See `Peers.resolve`."""
         body = messages.NAME.encode(messages.Name(repository_id, name))
         return messages.COMMIT.decode(await self._ask(member.address, "POST", "/v1/resolve", body))
 
     async def render(self, member: Member, request: RenderRequest) -> Rendered:
-        """As `Peers.render`."""
+        """See `Peers.render`."""
         body = messages.REQUEST.encode(request)
         if self._nearest is not None:
             # The version before gives the bundle only to whoever asks for it.

@@ -35,7 +35,7 @@ class PeerContent:
         self._copying: dict[Member, Batches[bytes, None]] = {}
 
     async def get(self, digest: str) -> bytes | None:
-        """As `ContentStore.get`. PeerAway: nobody has it, but one that may did not answer."""
+        """Implements `ContentStore.get`. PeerAway: nobody has it, but one that may did not answer."""
         is_away = False
         for member in self._ranked(digest)[:_ASKED]:
             try:

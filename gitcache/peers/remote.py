@@ -88,25 +88,25 @@ class RemoteGitCache:
         return tuple(self._specs.values())
 
     def follow(self, spec: RepositorySpec) -> None:
-        """As `GitCache.follow`."""
+        """See `GitCache.follow`."""
         if self._specs.get(spec.id) != spec:
             self._specs[spec.id] = spec
             for link in self._links.values():
                 link.add(spec)
 
     def forget(self, repository_id: RepositoryId) -> None:
-        """As `GitCache.forget`."""
+        """See `GitCache.forget`."""
         self._states.pop(repository_id, None)
         if self._specs.pop(repository_id, None) is not None:
             for link in self._links.values():
                 link.drop(repository_id)
 
     def on_state(self, callback: Callable[[RepositoryState], None]) -> None:
-        """As `GitCache.on_state`."""
+        """See `GitCache.on_state`."""
         self._callbacks.append(callback)
 
     def state(self, repository_id: RepositoryId) -> RepositoryState | None:
-        """As `GitCache.state`."""
+        """See `GitCache.state`."""
         return self._states.get(repository_id)
 
     def take(self, state: RepositoryState) -> None:
@@ -126,14 +126,14 @@ class RemoteGitCache:
     async def hint(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
-        """As `GitCache.hint`. Unavailable: no server answers."""
+        """See `GitCache.hint`. Unavailable: no server answers."""
         hint = messages.Hint(repository_id, announced)
         await self._anywhere(repository_id, lambda server: self._client.hint(server, hint))
 
     async def trees(
         self, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]:
-        """As `GitCache.trees`."""
+        """See `GitCache.trees`."""
         return await self._anywhere(
             repository_id,
             lambda server: self._client.trees(server, repository_id, commit, folders),
@@ -142,14 +142,14 @@ class RemoteGitCache:
     async def folders(
         self, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
-        """As `GitCache.folders`."""
+        """See `GitCache.folders`."""
         return await self._anywhere(
             repository_id,
             lambda server: self._client.folders(server, repository_id, commit, base, depth),
         )
 
     async def keep(self, data: bytes) -> Rendered:
-        """As `GitCache.keep`, by all servers that answer: none of them asks the others for it."""
+        """See `GitCache.keep`, by all servers that answer: none of them asks the others for it."""
         kept = None
         for name in ranked(digest_of(data), self.servers()):
             try:
@@ -161,19 +161,19 @@ class RemoteGitCache:
         return kept
 
     async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
-        """As `GitCache.resolve`."""
+        """See `GitCache.resolve`."""
         return await self._anywhere(
             repository_id, lambda server: self._client.resolve(server, repository_id, name)
         )
 
     async def render(self, request: RenderRequest) -> Rendered:
-        """As `GitCache.render`."""
+        """See `GitCache.render`."""
         return await self._anywhere(
             request.repository_id, lambda server: self._client.render(server, request)
         )
 
     async def bundle(self, digest: str) -> bytes:
-        """As `GitCache.bundle`: one that knows how it was rendered may render it again."""
+        """See `GitCache.bundle`: one that knows how it was rendered may render it again."""
         data = await self._anywhere(
             digest, lambda server: self._client.bundle(server, digest), one_may_have_it=True
         )

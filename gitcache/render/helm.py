@@ -186,7 +186,7 @@ class _Library:
     def render(
         self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
     ) -> dict[str, str]:
-        """As `Engine.render`."""
+        """Implements `Engine.render`."""
         loaded = self._load(chart, scratch)
         try:
             # The public method knows no version of the cluster; the call beneath it does.
@@ -234,7 +234,7 @@ class _Command:
     def render(
         self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
     ) -> str:
-        """As `Engine.render`."""
+        """Implements `Engine.render`."""
         with tempfile.TemporaryDirectory(dir=scratch, prefix="h") as name:
             home = Path(name)
             materialise(home / "chart", chart)

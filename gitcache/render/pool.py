@@ -84,11 +84,11 @@ class WorkerPool:
         await asyncio.to_thread(shutil.rmtree, self._scratch, True)
 
     async def tool(self, renderer: str) -> str:
-        """As `Workers.tool`."""
+        """Implements `Workers.tool`."""
         return (await self._tools.find(renderer)).version
 
     async def render(self, job: RenderJob) -> RenderResult:
-        """As `Workers.render`."""
+        """Implements `Workers.render`."""
         answer = await self._run("render", job)
         count, data = answer.fields.get("count"), answer.blobs.get("bundle")
         if not isinstance(count, int) or data is None:
@@ -96,7 +96,7 @@ class WorkerPool:
         return RenderResult(data, count, _reads(answer))
 
     async def references(self, job: RenderJob) -> References:
-        """As `Workers.references`."""
+        """Implements `Workers.references`."""
         answer = await self._run("references", job)
         charts = [
             ChartRef(str(chart["repository"]), str(chart["name"]), str(chart["version"]))
@@ -107,7 +107,7 @@ class WorkerPool:
         )
 
     async def versions(self, index: bytes, chart: str) -> Sequence[ChartVersion]:
-        """As `Workers.versions`."""
+        """Implements `Workers.versions`."""
         answer = await self._run("versions", RenderJob("raw", chart, "", {"index.yaml": index}))
         return [
             ChartVersion(str(version["version"]), str(version["digest"]), str(version["url"]))

@@ -27,7 +27,7 @@ class ToldLive:
         self._told = frozenset(digests)
 
     async def live(self) -> Collection[str] | None:
-        """As `LiveDigests.live`."""
+        """Implements `LiveDigests.live`."""
         return self._told
 
 

@@ -64,7 +64,7 @@ class FileContent:
         self._writing = _Disk(_write)
 
     async def get(self, digest: str) -> bytes | None:
-        """As `ContentStore.get`."""
+        """Implements `ContentStore.get`."""
         if not _DIGEST.fullmatch(digest):
             return None
         if (data := self._recent.get(digest)) is not None:
@@ -76,7 +76,7 @@ class FileContent:
         return data
 
     async def put(self, digest: str, data: bytes) -> None:
-        """As `ContentStore.put`."""
+        """Implements `ContentStore.put`."""
         if digest not in self._recent:
             await self._writing.do((_place(self._root, digest), data))
             self._remember(digest, data)
@@ -117,7 +117,7 @@ class FileMemo:
         self._writing = _Disk(_write)
 
     async def get(self, key: str) -> dict | None:
-        """As `Memo.get`."""
+        """Implements `Memo.get`."""
         if (value := self._recent.get(key)) is not None:
             self._recent.move_to_end(key)
             return value
@@ -127,7 +127,7 @@ class FileMemo:
         return value
 
     async def put(self, key: str, value: dict) -> None:
-        """As `Memo.put`."""
+        """Implements `Memo.put`."""
         if self._recent.get(key) != value:
             sealed = self._seal.close(key, orjson.dumps(value))
             await self._writing.do((_place(self._root, key), sealed))

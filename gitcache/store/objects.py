@@ -36,7 +36,7 @@ class ObjectContent:
         self._store = store
 
     async def get(self, digest: str) -> bytes | None:
-        """As `ContentStore.get`. Unavailable: the store does not answer."""
+        """Implements `ContentStore.get`. Unavailable: the store does not answer."""
         if not _DIGEST.fullmatch(digest):
             return None
         try:
@@ -49,7 +49,7 @@ class ObjectContent:
         return data if digest_of(data) == digest else None
 
     async def put(self, digest: str, data: bytes) -> None:
-        """As `ContentStore.put`."""
+        """Implements `ContentStore.put`."""
         try:
             await self._store.put_async(_place(digest), data)
         except Exception as error:

@@ -354,7 +354,7 @@ class GitCache:
     async def _find_owned(
         self, repository_id: RepositoryId, commit: str
     ) -> tuple[RepositorySpec, CommitRecord] | None:
-        """As `_find`; None also where this replica has just lost the repository to another one."""
+        """Implements `_find`; None also where this replica has just lost the repository to another one."""
         try:
             return await self._find(repository_id, commit)
         except NotOwner as error:

@@ -75,7 +75,7 @@ class Following:
         return (self.tasks, self._ownership.tasks)
 
     def follow(self, spec: RepositorySpec) -> None:
-        """As `GitCache.follow`."""
+        """See `GitCache.follow`."""
         known, self.specs[spec.id] = self.specs.get(spec.id), spec
         follower = self._followers.get(spec.id)
         if follower is None:
@@ -88,17 +88,17 @@ class Following:
             self._tell(state)
 
     def forget(self, repository_id: RepositoryId) -> None:
-        """As `GitCache.forget`."""
+        """See `GitCache.forget`."""
         self.specs.pop(repository_id, None)
         self._states.pop(repository_id, None)
         self._ownership.look()
 
     def on_state(self, listener: Listener) -> None:
-        """As `GitCache.on_state`."""
+        """See `GitCache.on_state`."""
         self._listeners.append(listener)
 
     def state(self, repository_id: RepositoryId) -> RepositoryState | None:
-        """As `GitCache.state`."""
+        """See `GitCache.state`."""
         state = self._states.get(repository_id) if repository_id in self.specs else None
         follower = self._followers.get(repository_id)
         if state is None or follower is None or follower.state is None:
@@ -111,7 +111,7 @@ class Following:
         return [state for name in self.specs if (state := self.state(name)) is not None]
 
     async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
-        """As `GitCache.hint`; lost while the coordinating server is away, as a hint may be."""
+        """See `GitCache.hint`; lost while the coordinating server is away, as a hint may be."""
         if (follower := self._followers.get(repository_id)) is not None:
             follower.hint(announced)
             return

@@ -40,14 +40,14 @@ class TieredContent:
         self.tasks = Tasks("content")
 
     async def get(self, digest: str) -> bytes | None:
-        """As `ContentStore.get`. Unavailable: no store has it, but one could not be asked."""
+        """Implements `ContentStore.get`. Unavailable: no store has it, but one could not be asked."""
         data = await self._nearest.get(digest)
         if data is not None or not self._farther:
             return data
         return await self._flights.once(digest, lambda: self._search(digest))
 
     async def put(self, digest: str, data: bytes) -> None:
-        """As `ContentStore.put`; returns when the nearest store has it."""
+        """Implements `ContentStore.put`; returns when the nearest store has it."""
         await self._put_here(digest, data)
         if self._farther and self._waiting < _MOST_WAITING:
             self._waiting += 1

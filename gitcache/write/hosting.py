@@ -77,7 +77,7 @@ class Hosting:
         return await self._routes.use(spec, work)
 
     async def lend(self, spec: RepositorySpec) -> GitCredentials | None:
-        """As `Routes.lend`."""
+        """See `Routes.lend`."""
         return await self._routes.lend(spec)
 
     async def open_requests(

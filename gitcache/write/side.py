@@ -45,7 +45,7 @@ class WriteSide(Hosting):
         author: str,
         message: str,
     ) -> str | None:
-        """As `Writer.commit`; commits to one repository are made one after another."""
+        """See `Writer.commit`; commits to one repository are made one after another."""
         await self._open()
         async with self._turns[spec.id]:
             sha = await self._writer.commit(spec, branch, base, edits, author, message)
@@ -53,7 +53,7 @@ class WriteSide(Hosting):
         return sha
 
     async def delete_branch(self, spec: RepositorySpec, branch: str, author: str) -> bool:
-        """As `Writer.delete_branch`."""
+        """See `Writer.delete_branch`."""
         await self._open()
         async with self._turns[spec.id]:
             return await self._writer.delete_branch(spec, branch, author)
