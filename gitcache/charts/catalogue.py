@@ -40,7 +40,7 @@ class Catalogue:
         return await self._charts.archive(pin)
 
     async def at(self, spec: RepositorySpec, sha: str) -> ChartPin:
-        """Implements `Charts.at`; tries seen archives, then the newest versions of charts in use."""
+        """Implements `Charts.at`; tries seen archives, then newest versions of charts in use."""
         seen = await self.seen(spec, sha)
         if seen is not None:
             origin = ChartRef(spec.url, seen.name, seen.version, spec.project)
@@ -53,7 +53,7 @@ class Catalogue:
         raise Rejected(f"{URL(spec.url).host} has no chart with the digest sha256:{sha[:12]}…")
 
     async def newest(self, spec: RepositorySpec, wanted: ChartRef) -> str:
-        """Returns the sha256 of the newest archive. Raises Invalid if there is none, Unavailable."""
+        """Returns the sha256 of the newest archive. Raises Invalid without any, Unavailable."""
         return await self._note(spec, await self._charts.newest(wanted))
 
     async def seen(self, spec: RepositorySpec, sha: str) -> Seen | None:

@@ -53,7 +53,7 @@ class Fetcher:
     async def get(
         self, url: str, *, max_bytes: int, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """Sends a GET. Raises Invalid for a forbidden URL or too many bytes, Unavailable on failure.
+        """Sends a GET. Raises Invalid for a forbidden URL or too many bytes, else Unavailable.
 
         Statuses 429 and 5xx are Unavailable; the caller handles all others.
         """

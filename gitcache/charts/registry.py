@@ -70,7 +70,7 @@ class Registry:
         raise Invalid(f"{self._name}:{version} is not a Helm chart")
 
     async def blob(self, layer: Layer, max_bytes: int) -> bytes:
-        """Downloads the archive. Raises Invalid beyond the limit, Unavailable for a wrong digest."""
+        """Downloads the archive. Raises Invalid beyond the limit, Unavailable for a bad digest."""
         if layer.size > max_bytes:
             raise Invalid(f"the chart has {layer.size:,} bytes; the limit is {max_bytes:,}")
         answer = await self._get(f"/blobs/{layer.digest}", max_bytes)

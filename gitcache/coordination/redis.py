@@ -95,7 +95,7 @@ class RedisReplicas:
 
     async def stop(self) -> None:
         """Implements `Replicas.stop`."""
-        # If the library fails while it is cancelled, it raises the failure instead of CancelledError.
+        # If the library fails during cancellation, it raises its error, not CancelledError.
         self._leaving = True
         await self.tasks.stop()
         self._held.clear()

@@ -44,8 +44,8 @@ def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
     key = key_for(metadata.age, identities)
     if key is None:
         raise Invalid(
-            f"it is encrypted for {', '.join(sorted(metadata.age)) or 'no age recipient'}, but this "
-            "repository's project has no such key"
+            f"it is encrypted for {', '.join(sorted(metadata.age)) or 'no age recipient'}, but "
+            "this repository's project has no such key"
         )
     opened = _Opening(metadata, key)
     found = [opened.tree(tree) for tree in trees]

@@ -84,9 +84,7 @@ def _image_fields(
         if not isinstance(there, yaml.ScalarNode) or not _names(fields, names, image):
             continue
         if "digest" in fields and fields["digest"].value:
-            raise Invalid(
-                f"{image[:200]!r} is pinned by its digest, which takes precedence over a tag; remove the digest"
-            )
+            raise Invalid(f"{image[:200]!r} is pinned by digest, which wins over a tag; remove it")
         yield there, tag
 
 

@@ -22,8 +22,8 @@ class Disk:
         """Raises Unavailable above the watermark; existing repositories stay followed."""
         if await self.is_full():
             raise Unavailable(
-                f"the disk of the git cache is more than {self._watermark:.0%} full: cannot clone another "
-                "repository; add disk space or raise git.store.watermark"
+                f"the disk of the git cache is more than {self._watermark:.0%} full: cannot clone "
+                "another repository; add disk space or raise git.store.watermark"
             )
 
     def used(self) -> float:

@@ -43,7 +43,7 @@ class HttpClient:
         body: bytes | None = None,
         seconds: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """Sends a request; the body is not read yet. Raises Unavailable, or Invalid for an address."""
+        """Sends a request, without reading the body. Raises Unavailable, Invalid (address)."""
         host = url.host or ""
         if host != route.remote.host:
             self._admission.check_host(host)

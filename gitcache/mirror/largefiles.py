@@ -22,7 +22,7 @@ _AT_ONCE = 100
 
 
 class LargeFiles:
-    """Replaces pointers by files. `limit` is the maximum size of a file in bytes; 0 disables LFS."""
+    """Replaces pointers by files of at most `limit` bytes; 0 disables Git LFS."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LargeFiles:
     async def resolve(
         self, spec: RepositorySpec, blobs: Mapping[str, bytes]
     ) -> Mapping[str, bytes]:
-        """Replaces pointers in contents by their files. Raises Invalid beyond a limit, Unavailable."""
+        """Replaces pointers by their files. Raises Invalid beyond a limit, Unavailable."""
         found = {blob: parse_pointer(data) for blob, data in blobs.items()}
         pointers = {blob: pointer for blob, pointer in found.items() if pointer is not None}
         if not pointers:

@@ -65,8 +65,8 @@ async def _named(error: GitError, route: Route) -> Exception:
     host = route.remote.host
     if _CHANGED_HOST.search(error.message):
         return GitError(
-            f"{host} presents a host key that differs from the known one{await _shown(route)}: if its "
-            "owner has changed the key, replace its line in known_hosts"
+            f"{host} presents a host key that differs from the known one{await _shown(route)}: "
+            "if its owner has changed the key, replace its line in known_hosts"
         )
     if _UNKNOWN_HOST.search(error.message):
         return GitError(

@@ -48,7 +48,7 @@ class Routes:
         self._kept: dict[str, tuple[tuple[object, ...], Route]] = {}
 
     async def to(self, spec: RepositorySpec) -> Route:
-        """Returns a route for clients that check addresses when connecting. Invalid, Unavailable."""
+        """Returns a route for clients that check addresses themselves. Invalid, Unavailable."""
         route = await self._unsigned(spec)
         if route.credentials is not None and route.credentials.app_id is not None:
             route = await self._with_token(route)

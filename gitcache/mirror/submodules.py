@@ -45,8 +45,8 @@ class Submodules:
         other = self._find(spec, url)
         if other is None:
             raise Invalid(
-                f"the submodule {path[:200]!r} is not a followed repository of this project: add its "
-                "repository, or turn submodules off for this one"
+                f"the submodule {path[:200]!r} is not a followed repository of this project: add "
+                "its repository, or disable submodules for this one"
             )
         await self._graft(spec, other, sha)
 

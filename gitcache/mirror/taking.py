@@ -33,7 +33,7 @@ class PackTaker:
         return self._running
 
     async def take(self, pack: bytes) -> None:
-        """Adds the pack to the clone. Raises GitError if it is broken or contains forbidden data."""
+        """Adds the pack to the clone. Raises GitError if it is broken or forbidden."""
         running = self._running or self.start()
         if self._pipe is not None:
             await self._give(self._pipe, pack)

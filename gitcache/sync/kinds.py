@@ -1,4 +1,4 @@
-"""Ports over repositories of every kind: git, and places of charts."""
+"""Ports for both kinds of repositories: git, and chart repositories."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -8,12 +8,12 @@ from gitcache.ports import ChartPlaces, Clones, RefLister, TreeReader
 
 
 def is_git(spec: RepositorySpec) -> bool:
-    """Whether a repository is one of git."""
+    """True for a git repository."""
     return spec.kind is RepositoryKind.GIT
 
 
 class Listers:
-    """Fills `RefLister`."""
+    """Implements `RefLister` for both kinds."""
 
     def __init__(self, git: RefLister, charts: ChartPlaces) -> None:
         self._git = git
@@ -26,7 +26,7 @@ class Listers:
 
 
 class Copies:
-    """Fills `Clones`; archives of charts have their place in the content store."""
+    """Implements `Clones` for both kinds; chart archives are in the content store."""
 
     def __init__(self, git: Clones, charts: ChartPlaces) -> None:
         self._git = git
@@ -68,7 +68,7 @@ class Copies:
 
 
 class Readers:
-    """Fills `TreeReader`."""
+    """Implements `TreeReader` for both kinds."""
 
     def __init__(self, git: TreeReader, charts: ChartPlaces) -> None:
         self._git = git
