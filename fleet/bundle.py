@@ -1,9 +1,8 @@
 """The bundle: the rendered objects of one service in canonical form, named by their digest.
 
-A bundle is a sequence of lines, one Kubernetes object each, as JSON with sorted keys and no
-spaces (the number and string forms of RFC 8785 section 3.2, as orjson writes them), in the
-order of the renderer. Its digest is the sha256 of exactly these bytes, so the
-same objects have the same digest wherever they were rendered.
+A bundle has one line of JSON per Kubernetes object, in the order of the renderer. Keys are
+sorted, without spaces; numbers and strings follow RFC 8785 section 3.2, as orjson writes them.
+The digest of a bundle is the sha256 of these bytes, so equal objects have equal digests.
 """
 
 import hashlib

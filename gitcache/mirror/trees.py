@@ -146,7 +146,7 @@ class GitTrees:
             below: dict[str, str] = {}
             for prefix, tree_id in level.items():
                 if len(files) + len(below) + len(trees[tree_id]) > self._max_files:
-                    raise Invalid(f"the folder holds more than {self._max_files:,} files")
+                    raise Invalid(f"the folder has more than {self._max_files:,} files")
                 for name, entry in trees[tree_id].items():
                     check_entry_name(name)
                     if entry.is_tree:

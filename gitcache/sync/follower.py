@@ -35,7 +35,7 @@ _HINTS_TRUSTED = 24 * 3600.0
 _SPREAD = 0.1
 _SLOW_SECONDS = 1.0
 _SLOW_FACTOR = 20.0
-"""A server that needs more than 1 s for a poll is polled at most 1/20 of the time."""
+"""A server that needs more than 1 s for a poll spends at most 1/20 of its time on polls."""
 _CHARTS_SECONDS = 300.0
 """Minimum poll interval of chart repositories: an index is large and rarely changes."""
 

@@ -53,7 +53,7 @@ class TieredContent:
             self.tasks.spawn("copy", self._copy(digest, data))
 
     async def stop(self) -> None:
-        """Waits some seconds for running copies, which may be the only ones."""
+        """Waits some seconds for running copies, which may be the only other ones."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_SECONDS):
                 while self._waiting:
