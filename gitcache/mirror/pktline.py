@@ -17,7 +17,7 @@ class Malformed(ValueError):
 def encode(payload: bytes) -> bytes:
     """Encodes one data packet. Raises ValueError beyond the maximum length."""
     if len(payload) > MAX_PAYLOAD:
-        raise ValueError(f"{len(payload)} bytes in one packet; {MAX_PAYLOAD} at most")
+        raise ValueError(f"{len(payload)} bytes in one packet; the limit is {MAX_PAYLOAD}")
     return b"%04x" % (len(payload) + _LENGTH) + payload
 
 

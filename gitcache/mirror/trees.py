@@ -188,7 +188,7 @@ class GitTrees:
             total = _total_size(infos, "blob", "file")
             if total > self._max_bytes:
                 raise Invalid(
-                    f"the folder's files have {total:,} bytes; {self._max_bytes:,} at most are read"
+                    f"the folder's files have {total:,} bytes; the limit is {self._max_bytes:,}"
                 )
             found = await objects.contents(asked)
         contents = dict(zip(asked, found, strict=True))

@@ -304,7 +304,7 @@ async def test_a_submodule_is_read_if_its_repository_is_followed_in_the_same_pro
     known = {"one": replace(other, project="q")}
     mirror.submodules.look_among(known.values)
     await mirror.clones.fetch(follow, {"m": sha})
-    with pytest.raises(Invalid, match=r"submodule 'web/lib' is none of the repositories"):
+    with pytest.raises(Invalid, match=r"submodule 'web/lib' is not a followed repository"):
         await contents(mirror, follow, sha)
     known["one"] = replace(other, project="p")
     with pytest.raises(Unavailable, match="refused the credentials"):

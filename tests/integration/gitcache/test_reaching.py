@@ -288,4 +288,4 @@ async def test_an_unreachable_server_is_named(cache: GitCache, git_server: GitSe
 async def test_a_name_that_does_not_exist_is_named(cache: GitCache) -> None:
     cache.follow(spec("https://git.invalid/shop.git"))
     state = await until(cache, lambda state: state.error)
-    assert "cannot resolve" in (state.error or "")
+    assert "cannot be resolved" in (state.error or "")

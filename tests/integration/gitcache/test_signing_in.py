@@ -307,7 +307,7 @@ async def test_a_new_token_that_is_refused_is_not_asked_for_again_and_again(
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"installation_id": "8"}, "no token for installation 8 of App 42"),
+        ({"installation_id": "8"}, "refused a token for installation 8 of App 42"),
         ({"private_key": "canary"}, "not an RSA key"),
         ({"api_url": "http://169.254.169.254/api"}, "not allowed"),
     ],

@@ -427,7 +427,7 @@ async def test_a_connection_without_a_call_is_told_to_go(
     await heard_until(raw, PING)
     await clock.advance(WITHOUT_CALL)
     *_, (_, _, payload) = await heard_until(raw, GOAWAY)
-    assert payload[4:8] == bytes(4) and b"nobody has called" in payload
+    assert payload[4:8] == bytes(4) and b"no recent call" in payload
 
 
 async def test_a_compressed_message_is_refused_by_name() -> None:
