@@ -77,7 +77,7 @@ async def test_a_backup_that_cannot_be_restored_leaves_nothing(
         return str(caught.value)
 
     assert "age key" in await refusal(locked)
-    assert "opens this age file" in await refusal(locked, other)
+    assert "can decrypt this age file" in await refusal(locked, other)
     assert "not whole" in await refusal(cut)
     assert "damaged" in await refusal(swapped)
     assert "no backup" in await refusal(Path(__file__))

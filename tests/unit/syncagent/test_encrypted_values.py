@@ -113,13 +113,13 @@ def moved() -> KubeObject:
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        (moved(), "stringData:other does not open: it was altered or moved"),
+        (moved(), "stringData:other cannot be decrypted: it was altered or moved"),
         (secret(stringData={"url": "open"}), "not encrypted, though it should be"),
         (secret(data={"whole": sealed(VALUE, "data:whole:")}), "is not base64"),
         (secret(kind="ConfigMap"), "encrypt the values of Secrets only"),
         (secret(metadata={"name": "db", "labels": {"a": "ENC[AES256_GCM,x]"}}), "Secrets only"),
-        (secret(sops={}), "not whole"),
-        (secret(sops=metadata("any", encrypted_regex="^(d|a|t)+$")), "not a list of names"),
+        (secret(sops={}), "incomplete"),
+        (secret(sops=metadata("any", encrypted_regex="^(d|a|t)+$")), "more than names"),
     ],
     ids=[
         "moved",

@@ -343,7 +343,7 @@ def test_a_job_stays_long_enough_to_be_seen_at_its_end() -> None:
 async def test_a_secret_of_another_job_does_not_open(world: World) -> None:
     stolen = seal(KEY.public, "another", "password", "1", b"hunter2!")
     await world.run(secrets=(stolen,))
-    assert "does not open" in world.told.answers[0].message and world.cluster.created == []
+    assert "cannot decrypt" in world.told.answers[0].message and world.cluster.created == []
 
 
 def test_what_is_no_job_is_refused() -> None:
