@@ -99,7 +99,7 @@ async def _many(bench: "AgentBench", report: Report) -> None:
         bench.forget()
         await bench.healthy(MANY)
         report.add("restart until all are reported", [time.perf_counter() - start], "s")
-        written = sum(one.status.written for one in bench.hub.reports)
+        written = sum(report.status.written for report in bench.hub.reports)
         report.add("restart, objects written", [written], "", goal=0)
 
 
@@ -167,8 +167,8 @@ def _seconds(report: Report, name: str, value: float, bare: list[float], goal: f
 
 def _beside(report: Report, name: str, took: list[Took], bare: list[Took], goal: float) -> None:
     for what, values, base in (
-        ("time", [one.wall for one in took], [one.wall for one in bare]),
-        ("CPU", [one.cpu for one in took], [one.cpu for one in bare]),
+        ("time", [measure.wall for measure in took], [measure.wall for measure in bare]),
+        ("CPU", [measure.cpu for measure in took], [measure.cpu for measure in bare]),
     ):
         report.add(
             f"{name}: {what}",
@@ -200,7 +200,7 @@ async def bare_loop(kubeconfig: str, namespace: str, services: str, each: str) -
 
         everything = _as_applied(namespace, int(services), int(each))
         start, used = time.perf_counter(), time.process_time()
-        await asyncio.gather(*(apply(one) for one in everything))
+        await asyncio.gather(*(apply(service) for service in everything))
         print(time.perf_counter() - start, time.process_time() - used)
 
 
@@ -291,7 +291,11 @@ class AgentBench:
 
     def written(self) -> int:
         """Objects written, by the last word on each service."""
-        last = {one.status.service_id: one.status for one in self.hub.reports if one.status.phase}
+        last = {
+            report.status.service_id: report.status
+            for report in self.hub.reports
+            if report.status.phase
+        }
         return sum(status.written for status in last.values())
 
     def _service(self, number: int) -> str:
@@ -336,20 +340,20 @@ def _objects(number: int, each: int) -> list[KubeObject]:
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": f"{_name(number)}-{one}"},
+            "metadata": {"name": f"{_name(number)}-{index}"},
             "data": {"v": "0"},
         }
-        for one in range(each)
+        for index in range(each)
     ]
 
 
 def _as_applied(namespace: str, services: int, each: int) -> list[KubeObject]:
     """The objects with the marks that an agent gives them."""
     return [
-        manifest_of(one, f"{namespace}-{spec.name}", spec, namespaced=True).body
+        manifest_of(resource, f"{namespace}-{spec.name}", spec, namespaced=True).body
         for number in range(services)
         for spec in [ServiceSpec(_name(number), namespace, "", 0)]
-        for one in _objects(number, each)
+        for resource in _objects(number, each)
     ]
 
 

@@ -234,8 +234,8 @@ class StoreBench:
         times = await _times(ask, runs)
         label = f"{self._name}: {what}"
         self._report.add(f"{label}, p95", [_p95(times) * 1000], "ms", goal=most and most * 1000)
-        self._report.add(label, [one * 1000 for one in times], "ms", baseline="one row by id",
-                         baseline_values=[one * 1000 for one in self._baseline])  # fmt: skip
+        self._report.add(label, [took * 1000 for took in times], "ms", baseline="one row by id",
+                         baseline_values=[took * 1000 for took in self._baseline])  # fmt: skip
 
     async def _one_row(self) -> None:
         async with self._store.read() as tx:

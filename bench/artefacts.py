@@ -168,7 +168,7 @@ async def main() -> None:
         gc.set_threshold(20_000, 20, 20)
         stand = Stand(cache, server.create_repository("fleet"), data / "repositories")
         cache.follow(spec("fleet", stand.repository, folders))
-        await stand.push({f"{one}/a.yaml": service(one, 0) for one in folders} | large())
+        await stand.push({f"{folder}/a.yaml": service(folder, 0) for folder in folders} | large())
         await small_folders(report, stand, folders)
         await large_folder(report, stand)
         await unchanged(report, stand, folders[:AT_ONCE])

@@ -34,7 +34,10 @@ _METADATA = MetaData()
 PLAIN = Table(
     "plain_audit",
     _METADATA,
-    *(Column(one.name, one.type, primary_key=one.primary_key) for one in tables.audit.c),
+    *(
+        Column(column.name, column.type, primary_key=column.primary_key)
+        for column in tables.audit.c
+    ),
 )
 
 
@@ -63,7 +66,7 @@ async def seconds(work: Callable[[], Awaitable[object]]) -> float:
 
 async def plainly(store: SqlStore, rows: list[AuditEntry]) -> None:
     """The same rows without a chain."""
-    names = [one.name for one in PLAIN.c if one.name not in ("id", "kind")]
+    names = [column.name for column in PLAIN.c if column.name not in ("id", "kind")]
     values = [{n: getattr(row, n) for n in names} | {"kind": AuditKind.REQUEST} for row in rows]
     async with store.write() as tx:
         await tx._connection.execute(insert(PLAIN), values)

@@ -80,7 +80,9 @@ async def hub_knows(hub: FakeHub, services: int) -> None:
     healthy: set[str] = set()
 
     def all_are() -> bool:
-        healthy.update(one.status.service_id for one in hub.reports if one.status.healthy_ms)
+        healthy.update(
+            report.status.service_id for report in hub.reports if report.status.healthy_ms
+        )
         return len(healthy) >= services
 
     await hub.until(all_are, PATIENCE_S)
@@ -89,8 +91,8 @@ async def hub_knows(hub: FakeHub, services: int) -> None:
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process and of all that it has started."""
     ticks = 0
-    for one in _family(pid):
-        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+    for member in _family(pid):
+        fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
         ticks += sum(map(int, fields[11:15]))
     return ticks / _TICKS
 
@@ -98,8 +100,8 @@ def cpu_seconds(pid: int) -> float:
 def memory_megabytes(pid: int) -> float:
     """Memory of a process and of all below it; what they share is counted once."""
     found = 0
-    for one in _family(pid):
-        lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+    for member in _family(pid):
+        lines = Path(f"/proc/{member}/smaps_rollup").read_text().splitlines()
         found += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return found / 1e3
 
@@ -121,11 +123,11 @@ def _definitions() -> str:
 
 def _manifests(numbers: Iterable[int], value: str) -> dict[str, str]:
     return {
-        f"apps/{_name(number)}/{one}.json": orjson.dumps(
-            _configmap(f"{_name(number)}-{one}", {"v": value})
+        f"apps/{_name(number)}/{index}.json": orjson.dumps(
+            _configmap(f"{_name(number)}-{index}", {"v": value})
         ).decode()
         for number in numbers
-        for one in range(EACH)
+        for index in range(EACH)
     }
 
 

@@ -124,7 +124,7 @@ class Served:
         if process.poll() is not None:
             raise Unavailable(f"the control plane has ended:\n{self._log.read_text()[-2000:]}")
         needed = (self.folder / "tls" / "ca.crt", self.folder / "admin.token")
-        if not all(one.exists() for one in needed):
+        if not all(file.exists() for file in needed):
             return False
         self.client().ask("{ me { id } }")
         return True

@@ -43,7 +43,7 @@ ADVERTISED = b"".join(
     [
         pktline.encode(b"# service=git-upload-pack\n"),
         pktline.FLUSH,
-        *(pktline.encode(one) for one in (b"version 2\n", b"ls-refs\n", b"object-format=sha1\n")),
+        *(pktline.encode(line) for line in (b"version 2\n", b"ls-refs\n", b"object-format=sha1\n")),
         pktline.FLUSH,
     ]
 )
@@ -236,7 +236,7 @@ async def huge_line(report: Report, server: GitServer) -> None:
 
 
 def _size(folder: Path) -> int:
-    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 async def main() -> None:

@@ -58,8 +58,8 @@ class Stand:
         start = perf_counter()
         made = [await self.services.create(SYSTEM, id, None, change) for id in self.ids]
         middle = perf_counter()
-        for one in made:
-            await self.services.update(SYSTEM, one.id, ServiceChange(ref="next"))
+        for service in made:
+            await self.services.update(SYSTEM, service.id, ServiceChange(ref="next"))
         return middle - start, perf_counter() - middle
 
     async def as_one(self, name: str) -> tuple[float, float, float]:
@@ -95,26 +95,26 @@ async def measure(folder: Path) -> None:
     report = Report("fleet")
     report.add(
         f"global service reaches {CLUSTERS} clusters",
-        [one[0] for one in whole],
+        [run[0] for run in whole],
         "s",
         baseline="services made one by one",
-        baseline_values=[one[0] for one in single],
+        baseline_values=[run[0] for run in single],
         goal=0.5,
     )
     report.add(
         f"changed template reaches {CLUSTERS} clusters",
-        [one[1] for one in whole],
+        [run[1] for run in whole],
         "s",
         baseline="services changed one by one",
-        baseline_values=[one[1] for one in single],
+        baseline_values=[run[1] for run in single],
         goal=0.5,
     )
     report.add(
         f"look at {CLUSTERS} clusters with nothing to do",
-        [one[2] for one in whole],
+        [run[2] for run in whole],
         "s",
         baseline="services changed one by one",
-        baseline_values=[one[1] for one in single],
+        baseline_values=[run[1] for run in single],
         goal=0.05,
     )
     report.write()

@@ -164,7 +164,7 @@ async def path(report: Report, cache: GitCache, server: GitServer) -> None:
 
 
 async def _render_all(cache: GitCache, name: RepositoryId, sha: str, folders: list[str]) -> None:
-    await asyncio.gather(*(cache.render(RenderRequest(name, sha, one)) for one in folders))
+    await asyncio.gather(*(cache.render(RenderRequest(name, sha, folder)) for folder in folders))
 
 
 async def three_hundred(report: Report, repository: Repository, folder: Path) -> None:
@@ -200,9 +200,9 @@ def own_memory() -> int:
     """Bytes that this process and its children share with nobody."""
     found = 0
     children = Path("/proc/self/task").glob("*/children")
-    for pid in ["self", *(pid for one in children for pid in one.read_text().split())]:
+    for pid in ["self", *(pid for child in children for pid in child.read_text().split())]:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        found += sum(int(one.split()[1]) for one in lines if one.startswith("Private_"))
+        found += sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
     return found << 10
 
 

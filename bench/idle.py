@@ -44,7 +44,8 @@ def main() -> None:
 def _resident_megabytes(pid: int) -> float:
     """Resident set of a process and its children, as proc(5) gives it."""
     pages = sum(
-        int(Path(f"/proc/{one}/statm").read_text().split()[1]) for one in (pid, *_children(pid))
+        int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        for process in (pid, *_children(pid))
     )
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -52,15 +53,15 @@ def _resident_megabytes(pid: int) -> float:
 def _cpu_seconds(pid: int) -> float:
     """User and system time of a process and its children."""
     total = 0
-    for one in (pid, *_children(pid)):
-        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+    for process in (pid, *_children(pid)):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         total += int(fields[11]) + int(fields[12])
     return total / _TICKS
 
 
 def _children(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(one) for task in tasks for one in (task / "children").read_text().split()]
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def mono(folders: Sequence[str]) -> dict[str, str]:
         files[f"{folder}/a.yaml"] = service(folder, 0)
         for number in range(NOTES):
             values = chance.randbytes(LINES * 5).hex("\n", 5).split("\n")
-            lines = (f"- name: KEY_{n:02}\n  value: {one}\n" for n, one in enumerate(values))
+            lines = (f"- name: KEY_{n:02}\n  value: {value}\n" for n, value in enumerate(values))
             files[f"{folder}/notes/{number}.md"] = "".join(lines)
     return files
 
@@ -65,7 +65,7 @@ async def replicas(report: Report, server: GitServer, folder: Path) -> None:
         first.follow(spec("fleet", repository, folders))
         await settle_at(first, "fleet", sha)
         owner = tier.owner(name)
-        other = next(one for one in NAMES if one != owner)
+        other = next(known for known in NAMES if known != owner)
         client = tier.client(other)
         await client.start()
         client.follow(spec("fleet", repository, folders))

@@ -106,7 +106,7 @@ def _deliver(stage: DemoStage, member: Member) -> None:
 def _told(stage: DemoStage) -> int:
     """How many healed changes the ledger has."""
     found = stage.ask("{ ledger(first: 50) { edges { node { stage } } } }")["ledger"]
-    return sum(one["node"]["stage"] == "drifted" for one in found["edges"])
+    return sum(edge["node"]["stage"] == "drifted" for edge in found["edges"])
 
 
 if __name__ == "__main__":

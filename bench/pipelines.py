@@ -75,7 +75,7 @@ def line_of(stages: int, id: str = "p") -> Pipeline:
         )
         for a, b in zip(ids, ids[1:], strict=False)
     )
-    rows = tuple(Stage(one, one, (ServiceId(f"service of {one}"),)) for one in ids)
+    rows = tuple(Stage(name, name, (ServiceId(f"service of {name}"),)) for name in ids)
     return validate(Pipeline(id, id, rows, edges))
 
 
@@ -134,7 +134,7 @@ def waves() -> tuple[Pipeline, State]:
     stage = Stage(
         StageId("prod"),
         "prod",
-        tuple(one.service for one in members),
+        tuple(member.service for member in members),
         rollout=rollout,
         waves=plan(rollout, members),
     )
@@ -148,7 +148,7 @@ def waves() -> tuple[Pipeline, State]:
         StageObserved(dev.id, {dev.services[0]: revision}, Health.HEALTHY, ""),
         START,
     )
-    (wanted,) = [one for one in effects if isinstance(one, RenderStage)]
+    (wanted,) = [effect for effect in effects if isinstance(effect, RenderStage)]
     rendered = Rendered(stage.id, wanted.release, dict.fromkeys(stage.services, revision))
     return pipeline, step(pipeline, state, rendered, START)[0]
 
@@ -174,10 +174,10 @@ def rolled_out(seed: int) -> float:
             state = codec.state_from_json(codec.state_to_json(state))
             continue
         state = after
-        for one in effects:
-            if isinstance(one, Promote) and one.key not in seen:
-                seen.add(one.key)
-                given += one.revisions
+        for effect in effects:
+            if isinstance(effect, Promote) and effect.key not in seen:
+                seen.add(effect.key)
+                given += effect.revisions
     took = time.process_time() - begun
     assert sorted(given) == sorted(state.stages[prod].progress), "skipped or doubled"
     assert set(state.stages[prod].progress.values()) == {Progress.HEALTHY}
@@ -203,14 +203,16 @@ async def whole(clusters: int, seed: int) -> float:
         await fleet.run()
         took = time.perf_counter() - begun
         services = await fleet.services()
-        everybody = sorted(one.id for one in services)
+        everybody = sorted(service.id for service in services)
         for stage in (LedgerStage.PROMOTED, LedgerStage.HEALTHY):
-            told = sorted(one.service_id for one in await fleet.ledger(stage))
+            told = sorted(event.service_id for event in await fleet.ledger(stage))
             assert told == everybody, f"{stage}: skipped or doubled"
         async with store.read() as tx:
-            records = [one.service_id for one in await tx.revisions.select(actor="pipeline")]
+            records = [
+                revision.service_id for revision in await tx.revisions.select(actor="pipeline")
+            ]
         assert sorted(records) == everybody, "the ledger and the records differ"
-        assert {one.sequence for one in services} == {1}, "given twice"
+        assert {service.sequence for service in services} == {1}, "given twice"
         assert fleet.died > 0
         await store.close()
     return took / clusters
@@ -283,7 +285,7 @@ def main() -> None:
     steps = -(-CLUSTERS // WAVE)
     took = [rolled_out(seed) * 1_000 / steps for seed in range(RUNS)]
     report.add("a wave of 50 of 1,000 clusters, workers killed", took, "ms", goal=250)
-    few, cost = (asyncio.run(whole(one, seed=1)) * 1_000 for one in (FEW, CLUSTERS))
+    few, cost = (asyncio.run(whole(size, seed=1)) * 1_000 for size in (FEW, CLUSTERS))
     report.add(
         "a cluster of 1,000, with store, ledger and deaths",
         [cost],

@@ -82,7 +82,7 @@ class PromotionBench:
         """Repository, services, pipeline; until the first release is in prod."""
         self._commit("0")
         self.repository_id = connect(self.stage)
-        self.services = {one.name: self._service(one) for one in self.members}
+        self.services = {member.name: self._service(member) for member in self.members}
         gate = {"name": "check", "type": "JOB"}
         job = {"namespace": NAMESPACE, "manifest": json.dumps(_JOB)}
         stages = [{"name": k, "services": [{"serviceId": v}]} for k, v in self.services.items()]
@@ -107,7 +107,7 @@ class PromotionBench:
             "promoted": prod["promoted"]["at"],
         }
         found = {name: (seconds(at) - pushed) * 1_000 for name, at in ends.items()}
-        applies = sum(_apply(one["healthy"]["detail"]) for one in (dev, prod))
+        applies = sum(_apply(stage["healthy"]["detail"]) for stage in (dev, prod))
         own = total - JOB_SECONDS * 1_000 - applies
         return {**found, "object in prod": total, "own": own}
 
@@ -136,7 +136,9 @@ class PromotionBench:
     def _commit(self, value: str) -> None:
         map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}}
         text = yaml.safe_dump({**map, "data": {"v": value}})
-        files: dict[str, str | bytes | None] = {f"{one.name}/0.yaml": text for one in self.members}
+        files: dict[str, str | bytes | None] = {
+            f"{member.name}/0.yaml": text for member in self.members
+        }
         self.stage.repository.commit(files, f"Set {value}")
 
     def _service(self, member: Member) -> str:
@@ -153,9 +155,9 @@ class PromotionBench:
     def _opened(self) -> str:
         """When the gate opened for the release that prod has now."""
         found = self.stage.ask(_PIPELINE)["pipeline"]
-        held = next(one["release"]["id"] for one in found["stages"] if one["name"] == "prod")
-        texts = [one for one in found["history"] if one["releaseId"] == held]
-        return next(one["at"] for one in texts if one["text"].startswith("gate check opened"))
+        held = next(stage["release"]["id"] for stage in found["stages"] if stage["name"] == "prod")
+        texts = [event for event in found["history"] if event["releaseId"] == held]
+        return next(event["at"] for event in texts if event["text"].startswith("gate check opened"))
 
 
 def _apply(detail: dict[str, Any]) -> float:

@@ -70,8 +70,8 @@ class Report:
             table.add_column(
                 column, justify="left" if column in ("figure", "baseline") else "right"
             )
-        for one in self._figures:
-            table.add_row(*_row(one))
+        for figure in self._figures:
+            table.add_row(*_row(figure))
         Console(width=140).print(table)
 
 

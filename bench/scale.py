@@ -86,8 +86,8 @@ async def commit(report: Report) -> None:
     fewest, most = COMMITTED[0], COMMITTED[-1]
     took = spreads[most]
     report.add(f"a first service in each of {most:,}", [first], "s")
-    report.add(f"commit to all of {most:,}", [max(one) for one in took], "s", goal=10)
-    report.add("the same, p50", [statistics.median(one) for one in took], "s")
+    report.add(f"commit to all of {most:,}", [max(run) for run in took], "s", goal=10)
+    report.add("the same, p50", [statistics.median(run) for run in took], "s")
     report.add(
         "the same, CPU a cluster",
         [used[most]],
@@ -130,8 +130,8 @@ async def rolling(report: Report, agents: int) -> None:
 
 
 def _add(report: Report, outcome: Outcome) -> None:
-    for one in outcome.figures:
-        report.add(one.name, one.rounds or [one.value], one.unit, goal=one.goal)
+    for figure in outcome.figures:
+        report.add(figure.name, figure.rounds or [figure.value], figure.unit, goal=figure.goal)
 
 
 def _spread(spreads: Mapping[int, Sequence[Sequence[float]]]) -> Curve:

@@ -105,8 +105,10 @@ async def rolled_out() -> float:
         for _ in range(CONSUMERS // BATCH):
             await rotations.advance(secret.id)
             async with deps.store.write() as tx:
-                for one in await tx.services.select():
-                    await tx.services.change(one.id, observed=one.sequence, phase=Phase.HEALTHY)
+                for service in await tx.services.select():
+                    await tx.services.change(
+                        service.id, observed=service.sequence, phase=Phase.HEALTHY
+                    )
         took = time.perf_counter() - begun
         held = await secrets.consumers(ADMIN, secret.id)
         assert len(held) == CONSUMERS

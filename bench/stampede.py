@@ -65,7 +65,7 @@ async def stampede(
     distinct, digests = folders[:READERS], []
 
     async def all_of_them() -> None:
-        digests[:] = await asyncio.gather(*(read(client, sha, one) for one in distinct))
+        digests[:] = await asyncio.gather(*(read(client, sha, path) for path in distinct))
 
     server.packs.clear()
     cold = await timed(all_of_them)
@@ -86,8 +86,8 @@ async def stampede(
     report.add("  fetches from the git server for all of them", [packs], "packs", goal=0)
     report.add(f"{READERS:,} bundles, read where none of them was made", [moved], "ms", goal=1500)
     report.add(f"{READERS:,} readers again", [again], "ms")
-    for one in (other, client, first):
-        await one.stop()
+    for process in (other, client, first):
+        await process.stop()
 
 
 async def main() -> None:
@@ -98,7 +98,7 @@ async def main() -> None:
         GitServer(Path(folder) / "server") as server,
     ):
         repository = server.create_repository("fleet")
-        files = {f"{one}/a.yaml": service(one, 0) for one in service_folders(SERVICES)}
+        files = {f"{folder}/a.yaml": service(folder, 0) for folder in service_folders(SERVICES)}
         sha = await asyncio.to_thread(repository.commit, files)
         with Replicas(Path(folder)) as tier:
             await stampede(report, server, tier, repository, sha)

@@ -94,25 +94,25 @@ class Crowd:
     async def tell(self, id: str) -> float:
         """Milliseconds until all who watch a service have been told of a change."""
         start = time.perf_counter()
-        while not all(one.done() for one in self._waiting[id]):
+        while not all(task.done() for task in self._waiting[id]):
             self._plane.deps.bus.publish(SERVICE, id)
             await asyncio.wait(self._waiting[id], timeout=5)
         taken = (time.perf_counter() - start) * 1000
-        for one in self._waiting[id]:
-            if one.result().errors:
-                raise AssertionError(one.result().errors)
+        for task in self._waiting[id]:
+            if task.result().errors:
+                raise AssertionError(task.result().errors)
         self._wait(id)
         return taken
 
     async def close(self) -> None:
         """End all subscriptions."""
         for tasks in self._waiting.values():
-            for one in tasks:
-                one.cancel()
+            for task in tasks:
+                task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _wait(self, id: str) -> None:
-        self._waiting[id] = [asyncio.ensure_future(anext(one)) for one in self._watched[id]]
+        self._waiting[id] = [asyncio.ensure_future(anext(stream)) for stream in self._watched[id]]
 
 
 async def _idle() -> None:

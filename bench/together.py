@@ -214,7 +214,7 @@ class Together:
 
     def _all_rendered(self) -> bool:
         time.sleep(0.25)
-        return sum(one["sha"] is not None for one in self._services()) == SERVICES
+        return sum(service["sha"] is not None for service in self._services()) == SERVICES
 
     def _healthy(self) -> int:
         return self.stage.ask(_HEALTHY)["serviceDeployments"]["totalCount"]
@@ -334,12 +334,12 @@ async def _kinds(session: aiohttp.ClientSession, server: str) -> list[str]:
     """URLs of all kinds that can be watched, each in one version."""
     async with session.get(f"{server}/apis") as answer:
         groups = (await answer.json())["groups"]
-    roots = [f"apis/{one['preferredVersion']['groupVersion']}" for one in groups]
+    roots = [f"apis/{group['preferredVersion']['groupVersion']}" for group in groups]
     found = []
     for root in ["api/v1", *roots]:
         async with session.get(f"{server}/{root}") as answer:
             resources = (await answer.json())["resources"]
-        watched = [one["name"] for one in resources if "watch" in one["verbs"]]
+        watched = [resource["name"] for resource in resources if "watch" in resource["verbs"]]
         # Events are there twice.
         found += [f"{server}/{root}/{n}" for n in watched if (root, n) != ("api/v1", "events")]
     return found

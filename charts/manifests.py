@@ -38,7 +38,12 @@ def objects_of(base: str) -> list[Json]:
     with helm.Chart.load(ROOT / "charts" / chart) as loaded:
         texts = loaded.render(values, name=chart, namespace="towline")
     rendered = [text for path, text in sorted(texts.items()) if path.endswith(".yaml")]
-    objects = [one for text in rendered for one in yaml.load_all(text, yaml.CSafeLoader) if one]
+    objects = [
+        document
+        for text in rendered
+        for document in yaml.load_all(text, yaml.CSafeLoader)
+        if document
+    ]
     return [NAMESPACE, *map(without_helms_labels, objects)]
 
 
@@ -47,7 +52,7 @@ def without_helms_labels(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: without_helms_labels(v) for k, v in value.items() if k not in HELMS_OWN}
     if isinstance(value, list):
-        return [without_helms_labels(one) for one in value]
+        return [without_helms_labels(item) for item in value]
     return value
 
 

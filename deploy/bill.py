@@ -13,12 +13,19 @@ _FOR_DEVELOPMENT = {"name": "cdx:npm:package:development", "value": "true"}
 
 def shipped(bill: dict[str, Any]) -> dict[str, Any]:
     """The same bill with the components that are shipped, and what these depend on."""
-    listed = [one for one in bill["components"] if _FOR_DEVELOPMENT not in one["properties"]]
-    known = {bill["metadata"]["component"]["bom-ref"], *(one["bom-ref"] for one in listed)}
+    listed = [
+        component
+        for component in bill["components"]
+        if _FOR_DEVELOPMENT not in component["properties"]
+    ]
+    known = {
+        bill["metadata"]["component"]["bom-ref"],
+        *(component["bom-ref"] for component in listed),
+    }
     dependencies = [
-        {**one, "dependsOn": [ref for ref in one["dependsOn"] if ref in known]}
-        for one in bill["dependencies"]
-        if one["ref"] in known
+        {**dependency, "dependsOn": [ref for ref in dependency["dependsOn"] if ref in known]}
+        for dependency in bill["dependencies"]
+        if dependency["ref"] in known
     ]
     return {**bill, "components": listed, "dependencies": dependencies}
 

@@ -40,9 +40,9 @@ async def examine(environ: Mapping[str, str], show: Show) -> bool:
     client = compose.client_of(settings.kubernetes, SystemClock())
     try:
         folder = settings.state.directory
-        async for one in examine_steps(compose.way_of(settings.hub), client, folder):
-            show(one.good, one.needed, one.step, one.text)
-            well = well and (one.good or not one.needed)
+        async for step in examine_steps(compose.way_of(settings.hub), client, folder):
+            show(step.good, step.needed, step.step, step.text)
+            well = well and (step.good or not step.needed)
     finally:
         await client.close()
     return well

@@ -76,7 +76,7 @@ class CredentialFiles:
     def for_url(self, url: str) -> GitCredentials | None:
         """Of all files whose `url` this one begins with, the longest. Invalid: a file is odd."""
         remote = parse_remote(url)
-        fitting = [one for one in self._files() if _covers(one[0], remote)]
+        fitting = [file for file in self._files() if _covers(file[0], remote)]
         return max(fitting, key=lambda one: len(one[0].path))[1] if fitting else None
 
     def _files(self) -> list[tuple[Remote, GitCredentials]]:
@@ -85,8 +85,8 @@ class CredentialFiles:
         try:
             stamp = self._folder.stat().st_mtime_ns
             if stamp != self._stamp:
-                files = sorted(one for one in self._folder.iterdir() if one.is_file())
-                self._known = [_credentials(one) for one in files]
+                files = sorted(path for path in self._folder.iterdir() if path.is_file())
+                self._known = [_credentials(path) for path in files]
                 self._stamp = stamp
         except OSError as error:
             raise Invalid(f"{error.filename} cannot be read: {error.strerror}") from None
@@ -144,7 +144,7 @@ class GitRepositories:
             self._rendered.clear()
         self._rendered[place] = rendered
         # The agent keeps what it applies itself: here a bundle only saves a render.
-        self._live.tell([one.digest for one in self._rendered.values()])
+        self._live.tell([bundle.digest for bundle in self._rendered.values()])
         return rendered
 
     def _follow(self, definition: Definition) -> RepositorySpec:
@@ -201,8 +201,8 @@ def _credentials(path: Path) -> tuple[Remote, GitCredentials]:
         raise Invalid(f"{path} is not YAML") from None
     if not isinstance(raw, Mapping) or not isinstance(raw.get("url"), str):
         raise Invalid(f"{path} does not say for which url its credentials are")
-    given = {name: one for name, one in raw.items() if name != "url"}
+    given = {name: value for name, value in raw.items() if name != "url"}
     if not given.keys() <= _FIELDS.keys() or not all(isinstance(v, str) for v in given.values()):
         raise Invalid(f"{path} has the fields url, {', '.join(_FIELDS)}, no others; all are texts")
-    credentials = GitCredentials(**{_FIELDS[name]: one for name, one in given.items()})
+    credentials = GitCredentials(**{_FIELDS[name]: value for name, value in given.items()})
     return parse_remote(raw["url"]), credentials

@@ -58,15 +58,15 @@ class GitRenders:
 
     async def carry_out(self, order: RenderOrder) -> tuple[Rendered, bytes]:
         """As the port says."""
-        specs = [self._reachable(one) for one in order.repositories]
-        self._users.update(one.id for one in specs)
+        specs = [self._reachable(repository) for repository in order.repositories]
+        self._users.update(spec.id for spec in specs)
         try:
             for spec in specs:
                 self._cache.follow(spec)
             rendered = await self._cache.render(order.request)
             return rendered, await self._cache.bundle(rendered.digest)
         finally:
-            self._tasks.spawn("release", self._release([one.id for one in specs]))
+            self._tasks.spawn("release", self._release([spec.id for spec in specs]))
 
     def _reachable(self, spec: RepositorySpec) -> RepositorySpec:
         """With what this agent itself has for its URL, if nothing was lent."""

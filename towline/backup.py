@@ -176,7 +176,7 @@ async def _fill(
         rows, broken = await check_chains(SqlStore(engine))
     finally:
         await engine.dispose()
-    return rows, tuple(str(one) for one in broken)
+    return rows, tuple(str(defect) for defect in broken)
 
 
 def _files(data: Path) -> dict[str, Path]:
@@ -232,7 +232,7 @@ def _verified(archive: tarfile.TarFile) -> Manifest:
 def _is_name(name: str) -> bool:
     """A file that `backup` writes; nothing leads out of the data folder."""
     path = PurePosixPath(name.removeprefix(_DATA))
-    kept = any(path.is_relative_to(one) for one in _KEPT) and ".." not in path.parts
+    kept = any(path.is_relative_to(folder) for folder in _KEPT) and ".." not in path.parts
     return name == _STORE or (name.startswith(_DATA) and kept)
 
 

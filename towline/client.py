@@ -29,8 +29,8 @@ MOST_ANSWER_BYTES = 64 << 20
 Json = dict[str, Any]
 
 _ERRORS: dict[str, type[TowlineError]] = {
-    one.code.value: one
-    for one in (
+    error.code.value: error
+    for error in (
         Conflict,
         Forbidden,
         Invalid,

@@ -23,7 +23,7 @@ def write(path: FilePath, contexts: Contexts) -> None:
 def save_token(path: FilePath, target: Target, token: str, refresh: str, expires: int) -> Target:
     """Keep a new token of a target in the file; which one is current stays."""
     contexts = read(path)
-    known = {one.url: name for name, one in contexts.targets.items()}
+    known = {target.url: name for name, target in contexts.targets.items()}
     name = known.get(target.url) or target.url.split("/", 3)[2]
     saved = target._replace(token=token, refresh=refresh, expires=expires)
     targets = {**contexts.targets, name: saved}

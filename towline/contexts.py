@@ -55,7 +55,7 @@ class Contexts(NamedTuple):
 
     def at(self, url: str) -> Target | None:
         """The target with this URL."""
-        return next((one for one in self.targets.values() if one.url == url), None)
+        return next((target for target in self.targets.values() if target.url == url), None)
 
 
 class Wish(NamedTuple):
@@ -126,7 +126,7 @@ def read(path: FilePath) -> Contexts:
     targets = data.get("contexts", {})
     return Contexts(
         _text(data.get("current", ""), path, "current"),
-        {name: _target(path, name, one) for name, one in targets.items()},
+        {name: _target(path, name, target) for name, target in targets.items()},
     )
 
 

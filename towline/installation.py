@@ -117,7 +117,7 @@ def _check_folder(data: Path) -> Finding:
 
 
 def _check_disk(data: Path) -> Finding:
-    place = next(one for one in (data, *data.absolute().parents) if one.exists())
+    place = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
     free = shutil.disk_usage(place).free
     text = f"{free / (1 << 30):.1f} GiB free below {data}"
     return Finding("disk", Health.OK if free > _LITTLE_SPACE else Health.FAILED, text)
@@ -125,7 +125,7 @@ def _check_disk(data: Path) -> Finding:
 
 def _check_private(data: Path) -> Finding:
     files = [data / name for name in _PRIVATE if (data / name).exists()]
-    open_to_others = [str(one) for one in files if _is_open(one)]
+    open_to_others = [str(file) for file in files if _is_open(file)]
     if open_to_others:
         names = ", ".join(open_to_others)
         return Finding("secrets", Health.FAILED, f"others may read {names}: chmod 600")
@@ -177,7 +177,7 @@ async def _check_chains(settings: ServeSettings) -> Finding:
     finally:
         await engine.dispose()
     if broken:
-        said = "; ".join(str(one) for one in broken)
+        said = "; ".join(str(defect) for defect in broken)
         return Finding("audit", Health.FAILED, f"{said}. Compare with exports and sinks")
     return Finding("audit", Health.OK, f"{rows} rows, every chain is whole")
 
@@ -199,7 +199,7 @@ def _check_git() -> Finding:
         return Finding("git", Health.FAILED, "there is no git: install it")
     said = subprocess.run([path, "version"], capture_output=True, text=True, check=True)
     version = said.stdout.split()[2]
-    new_enough = tuple(int(one) for one in version.split(".")[:2]) >= _OLDEST_GIT
+    new_enough = tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_GIT
     return Finding("git", Health.OK if new_enough else Health.FAILED, f"{path} {version}")
 
 

@@ -51,8 +51,8 @@ def merge(into: Mapping[str, Any], new: Entry) -> Entry:
     merged = {"apiVersion": "v1", "kind": "Config", **into}
     for key in _LISTS:
         kept = [*(into.get(key) or ())]
-        names = {one["name"] for one in new[key]}
-        merged[key] = [one for one in kept if one.get("name") not in names] + new[key]
+        names = {entry["name"] for entry in new[key]}
+        merged[key] = [entry for entry in kept if entry.get("name") not in names] + new[key]
     merged["current-context"] = into.get("current-context") or new["current-context"]
     return merged
 
@@ -92,7 +92,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 def _is_list(value: object) -> bool:
     if value is None:
         return True
-    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
 
 
 def _cluster(target: Target, handle: str) -> Entry:

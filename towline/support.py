@@ -50,11 +50,11 @@ def collect(
     """
     clock = clock or SystemClock()
     # What is shorter is no secret, and may stand in any word.
-    known = {one for one in _known_secrets(settings) if len(one) >= _SHORTEST}
+    known = {secret for secret in _known_secrets(settings) if len(secret) >= _SHORTEST}
     parts = {
         "versions.json": _as_json(versions()),
         "settings.json": _as_json(masked(settings.model_dump())),
-        "doctor.json": _as_json([asdict(one) for one in examine(settings, clock)]),
+        "doctor.json": _as_json([asdict(finding) for finding in examine(settings, clock)]),
         "counts.json": _as_json(asyncio.run(_counts(settings, clock))),
         "log.txt": "".join(_last_lines(log)),
     }
@@ -85,13 +85,13 @@ def versions() -> dict[str, str]:
 def masked(value: Any, name: str = "") -> Any:
     """Settings without their secrets; a command may hold one in any of its words."""
     if isinstance(value, Mapping):
-        return {str(key): masked(one, str(key)) for key, one in value.items()}
+        return {str(key): masked(part, str(key)) for key, part in value.items()}
     if isinstance(value, SecretStr):
         return HIDDEN if value.get_secret_value() else ""
     if name in _SECRET_NAMES and value:
         return HIDDEN
     if isinstance(value, list | tuple):
-        return [masked(one) for one in value]
+        return [masked(item) for item in value]
     return value if isinstance(value, bool | int | float | None) else str(value)
 
 
@@ -112,11 +112,11 @@ def _known_secrets(settings: ServeSettings) -> Iterator[str]:
 
 def _values(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
-        for one in value.values():
-            yield from _values(one)
+        for part in value.values():
+            yield from _values(part)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _values(one)
+        for item in value:
+            yield from _values(item)
     elif isinstance(value, SecretStr):
         yield value.get_secret_value()
         yield from _values(value.get_secret_value())
@@ -156,5 +156,5 @@ def _as_json(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """With keys that JSON has."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(part) for key, part in value.items()}
     return value

@@ -54,5 +54,5 @@ class ArgoCheckout:
 
 def disk(folder: Path) -> int:
     """Bytes that a folder takes on disk, in whole blocks."""
-    paths = (os.path.join(at, one) for at, _, files in os.walk(folder) for one in files)
+    paths = (os.path.join(at, file) for at, _, files in os.walk(folder) for file in files)
     return sum(os.lstat(path).st_blocks * 512 for path in paths)

@@ -38,8 +38,8 @@ async def main(port: int, path: str, connections: int) -> None:
     sending = [asyncio.ensure_future(send(port, request(path))) for _ in range(connections)]
     await asyncio.to_thread(sys.stdin.read)
     print(counts["refused"] / (time.perf_counter() - started))
-    for one in sending:
-        one.cancel()
+    for task in sending:
+        task.cancel()
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ async def replicated(say: Say) -> AsyncGenerator[tuple[Replicas, Stage]]:
         first = replicas.replicas[0]
         hub = Hub(
             Target(first.url, first.token),
-            tuple(f"127.0.0.1:{one.agents}" for one in replicas.replicas),
+            tuple(f"127.0.0.1:{replica.agents}" for replica in replicas.replicas),
             (first.data / "tls" / "ca.crt").read_text(),
             ProcessGauge(first.pid),
             git=git,
@@ -126,7 +126,9 @@ class Users:
         question, tried = self._question(), None
         for turn in range(1 + self._again):
             self.repeated[number] += turn > 0
-            tried = random.choice([one for one in self._replicas.up if one is not tried])
+            tried = random.choice(
+                [replica for replica in self._replicas.up if replica is not tried]
+            )
             if await answered(http, tried, question):
                 return True
         return False
@@ -151,12 +153,12 @@ async def answered(http: aiohttp.ClientSession, one: Replica, question: Json) ->
 async def roll(report: Report, replicas: Replicas, stage: Stage) -> None:
     """Restart each replica in turn while users ask."""
     users = Users(replicas, stage.fleet.clusters)
-    agents = {one.pid for one in stage.crowds}
+    agents = {crowd.pid for crowd in stage.crowds}
     before, began = spent(agents), time.monotonic()
     async with users.at_work():
-        for one in replicas.replicas:
-            stage.say(f"restarting {one.name}")
-            await _restart(one)
+        for replica in replicas.replicas:
+            stage.say(f"restarting {replica.name}")
+            await _restart(replica)
         used, took = spent(agents), time.monotonic() - began
     name = f"three replicas restarted in turn, {stage.size} agents: requests that failed"
     report.add(name, [users.failed], "", goal=0)
@@ -217,15 +219,15 @@ async def kill_all(report: Report, replicas: Replicas, stage: Stage, away: float
     await stage.look()
     stage.say("changing every service, then killing all replicas")
     await asyncio.to_thread(_move, stage)
-    for one in replicas.replicas:
-        one.kill()
+    for replica in replicas.replicas:
+        replica.kill()
     sha = await asyncio.to_thread(stage.fleet.commit, next(stage.versions))
     await asyncio.sleep(away)
     stage.say("starting all replicas")
-    for one in replicas.replicas:
-        one.start()
-    for one in replicas.replicas:
-        await asyncio.to_thread(one.wait_ready)
+    for replica in replicas.replicas:
+        replica.start()
+    for replica in replicas.replicas:
+        await asyncio.to_thread(replica.wait_ready)
     began = time.monotonic()
     took = await _until_there(stage, sha) - began
     name = f"all replicas away for {away:.0f} s: what was asked before and committed meanwhile"
@@ -239,15 +241,15 @@ def _move(stage: Stage) -> None:
     wanted, found = _wanted(stage), services(client, stage.fleet.repository_id)
     for start in range(0, len(found), _BATCH):
         lines = [
-            _MOVE.format(n=n, id=one["id"], folder=wanted[one["cluster"]["id"]])
-            for n, one in enumerate(found[start : start + _BATCH])
+            _MOVE.format(n=n, id=service["id"], folder=wanted[service["cluster"]["id"]])
+            for n, service in enumerate(found[start : start + _BATCH])
         ]
         client.ask(f"mutation {{ {' '.join(lines)} }}")
 
 
 def _wanted(stage: Stage) -> dict[str, str]:
     """The folder of the next group, by cluster."""
-    return {one["id"]: folder_of(n + 1) for n, one in enumerate(stage.fleet.clusters)}
+    return {cluster["id"]: folder_of(n + 1) for n, cluster in enumerate(stage.fleet.clusters)}
 
 
 def services(client: Client, repository_id: str) -> list[Json]:
@@ -270,17 +272,17 @@ async def _until_there(stage: Stage, sha: str) -> float:
     while time.monotonic() < until:
         await asyncio.sleep(LOOK_S)
         for said in await stage.look():
-            told |= {one[1]: (one[3], one[5]) for one in said["settled"]}
+            told |= {row[1]: (row[3], row[5]) for row in said["settled"]}
         found = await asyncio.to_thread(services, client, stage.fleet.repository_id)
         if len(found) == stage.size and all(
-            one["sha"] == sha
-            and one["git"]["folder"] == folders[one["cluster"]["id"]]
-            and told.get(one["id"], ("", 0.0))[0] == one["digest"]
-            for one in found
+            service["sha"] == sha
+            and service["git"]["folder"] == folders[service["cluster"]["id"]]
+            and told.get(service["id"], ("", 0.0))[0] == service["digest"]
+            for service in found
         ):
             return max(at for _, at in told.values())
     raise RuntimeError(f"not everything was there after {PATIENCE_S:.0f} s")
 
 
 async def _links(stage: Stage) -> int:
-    return sum(one["links"] for one in await stage.look())
+    return sum(answer["links"] for answer in await stage.look())

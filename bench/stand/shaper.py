@@ -75,8 +75,8 @@ async def main(port: int, rate: float, delay: float) -> None:
         near, _ = await loop.sock_accept(listening)
         far = _socket()
         await loop.sock_connect(far, ("127.0.0.1", port))
-        for one in (near, far):
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for end in (near, far):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         tasks.spawn("there", carry(near, far, rate, delay))
         tasks.spawn("back", carry(far, near, rate, delay))
 

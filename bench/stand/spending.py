@@ -33,7 +33,7 @@ Stat = tuple[str, int, float, float]
 
 
 def _pids() -> list[int]:
-    return [int(one) for one in os.listdir("/proc") if one.isdecimal()]
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
 
 
 def _stat(pid: int) -> Stat | None:

@@ -64,7 +64,7 @@ class Stand:
     def deploy_tokens(self, names: Sequence[str]) -> list[str]:
         """Make clusters; the token of each one's agent."""
         made = [self.stage.ask(_CREATE, name=name)["createCluster"] for name in names]
-        return [one["deployToken"] for one in made]
+        return [cluster["deployToken"] for cluster in made]
 
     @contextmanager
     def agents_with(

@@ -85,7 +85,7 @@ async def _watches(system: System, runs: Runs) -> None:
     before = cpu_seconds(system.pids)
     found = await asyncio.gather(*(watch(system, EVENTS, WATCH_SECONDS) for _ in range(WATCHES)))
     used = cpu_seconds(system.pids) - before
-    ages = [age for one in found for age in one]
+    ages = [age for watched in found for age in watched]
     runs[system.name, "watch p99"].append(percentile(ages, 0.99) * 1000)
     runs[system.name, "watch CPU per 1000 events"].append(used / len(ages) * 1e6)
 

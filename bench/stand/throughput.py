@@ -58,7 +58,7 @@ async def measure(report: Report, replicas: Replicas, stage: Stage) -> None:
 
 async def _asked(some: Sequence[Replica]) -> float:
     """Queries for each processor second of these replicas, by users who never rest."""
-    pids = [one.pid for one in some]
+    pids = [replica.pid for replica in some]
     before, count, until = cpu_seconds(pids), 0, time.monotonic() + LOAD_S
 
     async def user(number: int, http: aiohttp.ClientSession) -> None:
@@ -76,10 +76,10 @@ def _repositories(stage: Stage) -> list[Fleet]:
     """Repositories, each with a service in each of its own clusters, which have no agents."""
     assert stage.hub.git is not None
     fleets = [Fleet(stage.hub.client(), f"followed-{n}") for n in range(REPOSITORIES)]
-    for one in fleets:
-        one.register(GROUPS)
-        one.connect(stage.hub.git)
-        one.deploy(one.clusters)
+    for fleet in fleets:
+        fleet.register(GROUPS)
+        fleet.connect(stage.hub.git)
+        fleet.deploy(fleet.clusters)
     return fleets
 
 
@@ -90,12 +90,12 @@ def _followed(
 
     The first round is not counted: whoever has died is replaced meanwhile.
     """
-    gauges = [ProcessGauge(one.pid) for one in some]
+    gauges = [ProcessGauge(replica.pid) for replica in some]
     _deliver(fleets, client, next(versions))
-    before = sum(one.read().cpu for one in gauges)
+    before = sum(gauge.read().cpu for gauge in gauges)
     for _ in range(COMMITS):
         _deliver(fleets, client, next(versions))
-    used = sum(one.read().cpu for one in gauges) - before
+    used = sum(gauge.read().cpu for gauge in gauges) - before
     return COMMITS * len(fleets) / used
 
 
@@ -105,12 +105,12 @@ def _deliver(fleets: Sequence[Fleet], client: Client, version: int) -> None:
     One repository is looked at after the other: who looks is served by what is measured.
     """
     waiting = {}
-    for one in fleets:
-        waiting[one.repository_id] = one.commit(version)
-        one.hint()
+    for fleet in fleets:
+        waiting[fleet.repository_id] = fleet.commit(version)
+        fleet.hint()
     until = time.monotonic() + PATIENCE_S
     for id, sha in waiting.items():
-        while any(one["sha"] != sha for one in services(client, id)):
+        while any(service["sha"] != sha for service in services(client, id)):
             if time.monotonic() > until:
                 raise RuntimeError(f"repository {id} was not delivered")
             time.sleep(_LOOK_S)

@@ -36,8 +36,8 @@ def main(folder: Path, today: date, borne: Path = BORNE) -> int:
         found += report.findings
         print(f"{name}: {report.packages} packages, {len(report.findings)} known vulnerabilities")
     standing, idle = judged(found, exemptions(borne, today), today)
-    for one in standing:
-        print(one)
+    for finding in standing:
+        print(finding)
     for each in () if silent else idle:
         print(f"{borne.name}: {each.id} of {each.package} is not found any more: take it out")
     return 1 if standing else UNKNOWN if silent else 0

@@ -77,7 +77,7 @@ def write_project(folder: Path, packages: dict[str, str]) -> None:
     """Make `folder` an npm project that is locked to these versions."""
     project = {"name": "known", "version": "1.0.0", "dependencies": packages}
     (folder / "package.json").write_text(json.dumps(project))
-    named = {f"node_modules/{name}": {"version": one} for name, one in packages.items()}
+    named = {f"node_modules/{name}": {"version": package} for name, package in packages.items()}
     lock = {"lockfileVersion": 3, "requires": True, "packages": {"": project, **named}}
     (folder / "package-lock.json").write_text(json.dumps({**project, **lock}))
 

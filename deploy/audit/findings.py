@@ -53,18 +53,18 @@ def from_pip_audit(text: str) -> Report:
     """What `pip-audit -f json` printed. Unanswered: of some package nothing could be learned."""
     answered = _object(text, "dependencies")["dependencies"]
     # The tool takes those for sound of which its service knows nothing.
-    if skipped := [one["skip_reason"] for one in answered if "skip_reason" in one]:
+    if skipped := [answer["skip_reason"] for answer in answered if "skip_reason" in answer]:
         raise Unanswered(skipped[0])
     found = [
         Finding(
-            package=one["name"],
-            version=one["version"],
+            package=answer["name"],
+            version=answer["version"],
             ids=(known["id"], *sorted(known.get("aliases", ()))),
             title=known.get("description", ""),
             remedy=_fixed_in(known["fix_versions"]),
         )
-        for one in answered
-        for known in one["vulns"]
+        for answer in answered
+        for known in answer["vulns"]
     ]
     return Report(len(answered), tuple(found))
 
@@ -78,10 +78,10 @@ def from_npm(text: str) -> Report:
             version=known["range"],
             ids=(known["url"].rpartition("/")[2],),
             title=known["title"],
-            remedy=_replaced_by(one["fixAvailable"]),
+            remedy=_replaced_by(package["fixAvailable"]),
         )
-        for one in told["vulnerabilities"].values()
-        for known in one["via"]
+        for package in told["vulnerabilities"].values()
+        for known in package["via"]
         # A text names a package in this list through which another one is reached.
         if not isinstance(known, str)
     ]
@@ -90,12 +90,14 @@ def from_npm(text: str) -> Report:
 
 def exemptions(path: Path, today: date) -> list[Exemption]:
     """What is borne. ValueError: an entry lacks a reason, or ends too far ahead."""
-    listed = [Exemption(**one) for one in tomllib.loads(path.read_text()).get("borne", ())]
-    for one in listed:
-        if not one.reason.strip():
-            raise ValueError(f"{path.name}: {one.id} says no reason")
-        if one.until > today + LONGEST:
-            raise ValueError(f"{path.name}: {one.id} ends more than {LONGEST.days} days from now")
+    listed = [Exemption(**entry) for entry in tomllib.loads(path.read_text()).get("borne", ())]
+    for exemption in listed:
+        if not exemption.reason.strip():
+            raise ValueError(f"{path.name}: {exemption.id} says no reason")
+        if exemption.until > today + LONGEST:
+            raise ValueError(
+                f"{path.name}: {exemption.id} ends more than {LONGEST.days} days from now"
+            )
     return listed
 
 
@@ -105,11 +107,11 @@ def judged(
     """Which findings are not borne today, and which exemptions have nothing to bear any more."""
     found, listed = list(findings), list(borne)
     standing = [
-        one
-        for one in found
-        if not any(today <= each.until and _is_of(each, one) for each in listed)
+        finding
+        for finding in found
+        if not any(today <= each.until and _is_of(each, finding) for each in listed)
     ]
-    idle = [each for each in listed if not any(_is_of(each, one) for one in found)]
+    idle = [each for each in listed if not any(_is_of(each, finding) for finding in found)]
     return standing, idle
 
 

@@ -49,11 +49,11 @@ def moment() -> int:
 def build(architectures: list[str], folder: Path, level: int = 6) -> Path:
     """The archive's path; what it is doing is told on standard error. `level`: of packing."""
     layout = Layout(moment(), level)
-    for one in architectures:
-        print(f"{one}: packages of Debian", file=sys.stderr, flush=True)
-        system = skeleton() | debian.opened(debian.fetch(one, CACHE / one))
-        print(f"{one}: packages of Python, and the program", file=sys.stderr, flush=True)
-        layout.add(one, config(), [system, program.tree(one)])
+    for architecture in architectures:
+        print(f"{architecture}: packages of Debian", file=sys.stderr, flush=True)
+        system = skeleton() | debian.opened(debian.fetch(architecture, CACHE / architecture))
+        print(f"{architecture}: packages of Python, and the program", file=sys.stderr, flush=True)
+        layout.add(architecture, config(), [system, program.tree(architecture)])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"towline-{__version__}.oci.tar"
     digest = layout.write(path, __version__)

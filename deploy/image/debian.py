@@ -47,7 +47,7 @@ def fetch(architecture: str, cache: Path) -> list[Path]:
     asked = _apt(architecture, cache, "install", "--print-uris", "--yes", *nothing, *WANTED)
     names = re.findall(r"^'[^']*' (\S+\.deb) ", asked, re.MULTILINE)
     archives = cache / "cache" / "archives"
-    return [archives / one for one in sorted(names) if not LEFT_OUT.match(one)]
+    return [archives / name for name in sorted(names) if not LEFT_OUT.match(name)]
 
 
 def _apt(architecture: str, cache: Path, *words: str) -> str:

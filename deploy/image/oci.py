@@ -42,14 +42,14 @@ class Layout:
             "os": "linux",
             "created": when,
             "config": dict(config),
-            "rootfs": {"type": "layers", "diff_ids": [_digest(one) for one in made]},
+            "rootfs": {"type": "layers", "diff_ids": [_digest(layer) for layer in made]},
             "history": [{"created": when} for _ in made],
         }
         manifest = {
             "schemaVersion": 2,
             "mediaType": _MANIFEST,
             "config": self._put(_CONFIG, _json(document)),
-            "layers": [self._put_layer(one) for one in made],
+            "layers": [self._put_layer(layer) for layer in made],
         }
         described = self._put(_MANIFEST, _json(manifest))
         self.manifests.append(

@@ -51,10 +51,10 @@ def tree(architecture: str) -> dict[str, Entry]:
 def _install(architecture: str, target: Path) -> None:
     machine = _MACHINES[architecture]
     platforms = [f"manylinux_{glibc}_{machine}" for glibc in _GLIBC] + [f"manylinux2014_{machine}"]
-    tags = [word for one in platforms for word in ("--platform", one)]
+    tags = [word for platform in platforms for word in ("--platform", platform)]
     tags += ["--implementation", "cp", "--python-version", ".".join(map(str, PYTHON))]
     tags += [
-        word for one in (f"cp{PYTHON[0]}{PYTHON[1]}", "abi3", "none") for word in ("--abi", one)
+        word for abi in (f"cp{PYTHON[0]}{PYTHON[1]}", "abi3", "none") for word in ("--abi", abi)
     ]
     common = [
         "install",

@@ -23,18 +23,21 @@ from towline.cli.session import (
 app = typer.Typer(no_args_is_help=True, help="Git repositories.")
 
 Name = Annotated[str, typer.Argument(help="URL or id of the repository.")]
-SecretFile = Annotated[Path | None, typer.Option(help="File that holds it.")]
-Via = Annotated[str | None, typer.Option(help="Cluster whose agent reaches the server.")]
-Username = Annotated[str | None, typer.Option(help="For https.")]
-AppId = Annotated[str | None, typer.Option(help="Of a GitHub App with this key.")]
-Installation = Annotated[str | None, typer.Option(help="Of that App.")]
-ApiUrl = Annotated[str | None, typer.Option(help="Of the host's REST API.")]
-Submodules = Annotated[bool | None, typer.Option(help="Read the files of submodules too.")]
+SecretFile = Annotated[Path | None, typer.Option(help="File containing the value.")]
+Via = Annotated[
+    str | None,
+    typer.Option(help="Handle or id of a cluster; its agent connects to the Git server."),
+]
+Username = Annotated[str | None, typer.Option(help="Username for HTTPS.")]
+AppId = Annotated[str | None, typer.Option(help="Id of the GitHub App that owns the private key.")]
+Installation = Annotated[str | None, typer.Option(help="Installation id of the GitHub App.")]
+ApiUrl = Annotated[str | None, typer.Option(help="URL of the Git host's REST API.")]
+Submodules = Annotated[bool | None, typer.Option(help="Also read the files of submodules.")]
 COLUMNS = (
     field("URL"),
     field("HEALTH"),
     field("AUTH", "signIn"),
-    since("POLLED", "polledAt"),
+    since("LAST POLL", "polledAt"),
     field("ERROR"),
 )
 DETAILS = (
@@ -42,8 +45,8 @@ DETAILS = (
     field("OWNER"),
     field("VIA", "viaClusterId"),
     amount("SIZE", "size"),
-    since("POLLED", "polledAt"),
-    since("FETCHED", "pulledAt"),
+    since("LAST POLL", "polledAt"),
+    since("LAST FETCH", "pulledAt"),
     field("ERROR"),
 )
 
@@ -63,7 +66,7 @@ def list_repositories(
 
 @app.command("get")
 def get_repository(context: typer.Context, repository: Name, output: Output = Format.TABLE) -> None:
-    """Show a repository's health, its local copy, and why it fails.
+    """Show a repository's health, local copy and last error.
 
     \b
     Example:
@@ -75,7 +78,7 @@ def get_repository(context: typer.Context, repository: Name, output: Output = Fo
 @app.command("create")
 def create_repository(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="https or ssh URL to clone from.")],
+    url: Annotated[str, typer.Argument(help="HTTPS or SSH URL to clone from.")],
     username: Username = None,
     password_file: SecretFile = None,
     private_key_file: SecretFile = None,
@@ -93,7 +96,7 @@ def create_repository(
     submodules: Submodules = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Follow a repository; secrets come from files.
+    """Add a repository; read its secrets from files.
 
     \b
     Example:
@@ -110,7 +113,7 @@ def create_repository(
 def update_repository(
     context: typer.Context,
     repository: Name,
-    url: Annotated[str | None, typer.Option(help="Where it is now.")] = None,
+    url: Annotated[str | None, typer.Option(help="New URL.")] = None,
     username: Username = None,
     password_file: SecretFile = None,
     private_key_file: SecretFile = None,
@@ -128,9 +131,9 @@ def update_repository(
     submodules: Submodules = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Change how a repository is reached or read; what is not told stays.
+    """Update only the given fields of a repository.
 
-    An empty --via reaches the server from the control plane again.
+    With an empty --via, the control plane connects to the Git server directly again.
 
     \b
     Example:
@@ -144,7 +147,7 @@ def update_repository(
 
 
 def _attributes(api: Api, given: Mapping[str, Any]) -> Json:
-    """The attributes that both commands take, from their options."""
+    """Builds the attributes that create and update share."""
     via = given["via"]
     texts = {
         "password": secret_of(given["password_file"], "--password-file"),
@@ -177,7 +180,7 @@ def _attributes(api: Api, given: Mapping[str, Any]) -> Json:
 def delete_repository(
     context: typer.Context, repository: Name, output: Output = Format.TABLE
 ) -> None:
-    """Stop following a repository.
+    """Delete a repository.
 
     \b
     Example:
@@ -193,7 +196,7 @@ def delete_repository(
 def sync_repository(
     context: typer.Context, repository: Name, output: Output = Format.TABLE
 ) -> None:
-    """Look for new commits now.
+    """Check for new commits now.
 
     \b
     Example:
@@ -210,16 +213,16 @@ def sync_repository(
 
 
 def secret_of(path: Path | None, option: str) -> str | None:
-    """The content of a secret's file, without line ends after it. Invalid: it cannot be read."""
+    """Reads a secret from a file, without trailing line ends. Invalid: unreadable file."""
     if path is None:
         return None
     try:
         return path.read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} cannot be read: {error}", field=option) from None
+        raise Invalid(f"cannot read {path}: {error}", field=option) from None
 
 
 def key_of(path: Path | None, option: str) -> str | None:
-    """The private key in a file; OpenSSH insists on the line end after it."""
+    """Reads a private key from a file; OpenSSH requires a trailing line end."""
     text = secret_of(path, option)
     return None if text is None else f"{text}\n"

@@ -44,4 +44,6 @@ def _stage(stage: str, replicas: int, version: str) -> dict[str, str]:
         "spec": {"selector": labels, "ports": [{"port": 80}]},
     }
     objects = {"settings": settings, "web": web, "service": service}
-    return {f"{name}.yaml": json.dumps(one, indent=2) + "\n" for name, one in objects.items()}
+    return {
+        f"{name}.yaml": json.dumps(resource, indent=2) + "\n" for name, resource in objects.items()
+    }

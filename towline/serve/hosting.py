@@ -25,7 +25,7 @@ class GitHosts:
         """As `controlplane.gitports.Hosting`."""
         spec = self._spec(repository_id)
         found = await self._side.open_requests(spec, _provider(provider))
-        return [OpenRequest(**asdict(one)) for one in found]
+        return [OpenRequest(**asdict(request)) for request in found]
 
     async def tags(self, repository_id: RepositoryId) -> list[str]:
         """As `controlplane.gitports.GitTags`."""
@@ -83,7 +83,7 @@ class GitHosts:
         return await self._side.delete_branch(self._spec(repository_id), branch, author)
 
     def _spec(self, repository_id: RepositoryId) -> RepositorySpec:
-        spec = next((one for one in self._specs() if one.id == repository_id), None)
+        spec = next((spec for spec in self._specs() if spec.id == repository_id), None)
         if spec is None:
             raise Unavailable(f"repository {repository_id} is not followed yet")
         return spec

@@ -25,8 +25,8 @@ class StoreLive:
         """As `LiveDigests.live`. Unavailable: the store is away."""
         async with self._store().read() as tx:
             services = await tx.services.select()
-        digests = {one.digest for one in services if one.digest}
-        ids = [one.id for one in services]
+        digests = {service.digest for service in services if service.digest}
+        ids = [service.id for service in services]
         for start in range(0, len(ids), _SERVICES_AT_ONCE):
             async with self._store().read() as tx:
                 some = ids[start : start + _SERVICES_AT_ONCE]
@@ -36,6 +36,6 @@ class StoreLive:
 
 def _newest(revisions: Collection[Revision]) -> set[str]:
     of: dict[str, list[Revision]] = defaultdict(list)
-    for one in sorted(revisions, key=lambda one: one.inserted_at, reverse=True):
-        of[one.service_id].append(one)
+    for revision in sorted(revisions, key=lambda one: one.inserted_at, reverse=True):
+        of[revision.service_id].append(revision)
     return {one.digest for several in of.values() for one in several[:_ROLLBACKS]}

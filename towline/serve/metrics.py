@@ -18,8 +18,8 @@ def registry_of(collectors: Iterable[Collector]) -> CollectorRegistry:
     ProcessCollector(registry=registry)
     build = Gauge("towline_build_info", "The version that runs", ["version"], registry=registry)
     build.labels(__version__).set(1)
-    for one in collectors:
-        registry.register(one)
+    for collector in collectors:
+        registry.register(collector)
     return registry
 
 

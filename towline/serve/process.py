@@ -178,7 +178,7 @@ class Process:
 
     async def _drain(self) -> None:
         await self.plane.agentlink.drain()
-        await asyncio.gather(self.door.drain(), *(one.drain() for one in self._listeners))
+        await asyncio.gather(self.door.drain(), *(listener.drain() for listener in self._listeners))
 
     def parts(self) -> tuple[Tasks, ...]:
         """The owners of all background work that must not end before `stop`."""

@@ -46,27 +46,29 @@ class Comparison:
     @property
     def ratios(self) -> list[float]:
         """For each round, p95 of the window of trouble to that of the calm ones beside it."""
-        around = [(one.p95 + other.p95) / 2 for one, other in pairwise(self.calm)]
-        return [one.p95 / calm for one, calm in zip(self.troubled, around, strict=True)]
+        around = [(before.p95 + after.p95) / 2 for before, after in pairwise(self.calm)]
+        return [window.p95 / calm for window, calm in zip(self.troubled, around, strict=True)]
 
     @property
     def differences(self) -> list[float]:
         """How many times the p95 of one calm window that of the next is, or the other way round."""
-        pairs = pairwise(one.p95 for one in self.calm)
-        return [max(one, other) / min(one, other) for one, other in pairs]
+        pairs = pairwise(window.p95 for window in self.calm)
+        return [max(pair) / min(pair) for pair in pairs]
 
     @property
     def cpu(self) -> float:
         """mCPU that the trouble takes of the control plane."""
-        calm = statistics.median(one.cpu for one in self.calm)
-        return statistics.median(one.cpu for one in self.troubled) - calm
+        calm = statistics.median(window.cpu for window in self.calm)
+        return statistics.median(window.cpu for window in self.troubled) - calm
 
     def figures(self, where: str) -> list[Figure]:
         """What it comes to: medians of all rounds."""
         name = "report to acknowledgement, p95"
         return [
-            _median(name, [1000 * one.p95 for one in self.calm], "ms"),
-            _median(f"the same {where}, p95", [1000 * one.p95 for one in self.troubled], "ms"),
+            _median(name, [1000 * window.p95 for window in self.calm], "ms"),
+            _median(
+                f"the same {where}, p95", [1000 * window.p95 for window in self.troubled], "ms"
+            ),
             _median(f"{where}, to calm", self.ratios, "x", _MOST),
             _median("one calm window to the next", self.differences, "x"),
         ]
@@ -99,4 +101,4 @@ def _median(name: str, values: Sequence[float], unit: str, goal: float | None = 
 
 
 def _in_ms(windows: Sequence[Window]) -> Points:
-    return summed_up([1000 * took for one in windows for took in one.took])
+    return summed_up([1000 * took for window in windows for took in window.took])

@@ -87,7 +87,7 @@ def read(path: Path) -> Recording:
     if not 0 < len(rest) <= MOST_CHANGES:
         raise Invalid(f"{path} has {len(rest)} changes, not 1 to {MOST_CHANGES:,}", field="churn")
     changes = [_parsed(Change, path, number, line) for number, line in enumerate(rest, start=2)]
-    late = next((n for n, one in enumerate(changes, start=2) if one.at > head.seconds), None)
+    late = next((n for n, change in enumerate(changes, start=2) if change.at > head.seconds), None)
     if late is not None:
         raise Invalid(f"{path}, line {late}: after the end of the recording", field="churn")
     changes.sort(key=lambda one: one.at)

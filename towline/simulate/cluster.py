@@ -67,7 +67,7 @@ class SimulatedCluster:
 
     def held(self) -> list[tuple[str, int]]:
         """As `Reconciler.held`."""
-        return [(one.service_id, one.sequence) for one in self._desired.values()]
+        return [(service.service_id, service.sequence) for service in self._desired.values()]
 
     def linked(self) -> None:
         """As `Reconciler.linked`."""
@@ -118,8 +118,8 @@ class SimulatedCluster:
     def emptied(self) -> None:
         """All that was reported is acknowledged."""
         now = self._clock.monotonic()
-        for one in self._untold:
-            one.told = now
+        for change in self._untold:
+            change.told = now
         self.settled += self._untold
         self._untold = []
 
@@ -133,10 +133,10 @@ class SimulatedCluster:
         if data is not None:
             now = self._now_ms()
             objects = tuple(_objects(data))
-            present = tuple(_component(one) for one in objects)
+            present = tuple(_component(resource) for resource in objects)
             self._reports.inventory(InventoryChange(desired.service_id, True, present, ()))
             stamps = Stamps(received, now, now, now)
-            self._tell(desired, Phase.HEALTHY, stamps, tuple(one.name for one in objects))
+            self._tell(desired, Phase.HEALTHY, stamps, tuple(resource.name for resource in objects))
 
     async def _fetched(self, desired: Desired) -> bytes | None:
         assert desired.spec is not None

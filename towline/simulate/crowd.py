@@ -53,7 +53,7 @@ class Crowd:
         self, agents: Sequence[Json], ca: str, addresses: Sequence[str], patience: float
     ) -> Json:
         """Start agents (`id`, `token`) and wait until all have been linked once."""
-        self._ports |= {int(one.rpartition(":")[2]) for one in addresses}
+        self._ports |= {int(address.rpartition(":")[2]) for address in addresses}
         turn = asyncio.Semaphore(_AT_ONCE)
         where, authority = tuple(addresses), ca.encode()
 
@@ -67,7 +67,7 @@ class Crowd:
         began = self._clock.monotonic()
         try:
             async with asyncio.timeout(patience):
-                await asyncio.gather(*(start(one) for one in agents))
+                await asyncio.gather(*(start(agent) for agent in agents))
         except TimeoutError:
             pass
         return {"seconds": self._clock.monotonic() - began, **self._counts()}
@@ -76,7 +76,7 @@ class Crowd:
         """How many are linked, what waits, and what was settled since the last look."""
         settled = []
         for agent in self._agents.values():
-            settled += [_said(agent.name, one) for one in agent.cluster.settled]
+            settled += [_said(agent.name, settled) for settled in agent.cluster.settled]
             agent.cluster.settled.clear()
         return {"settled": settled, "now": self._clock.monotonic(), **self._counts()}
 
@@ -116,7 +116,7 @@ class Crowd:
 
     async def churn(self, file: str) -> Json:
         """Let all agents play a recording over and over, each from another place; "" ends it."""
-        before = sum(one.cluster.changes for one in self._agents.values())
+        before = sum(agent.cluster.changes for agent in self._agents.values())
         if self._churn is not None:
             await self._churn.stop()
             self._churn = None
@@ -188,9 +188,9 @@ class Crowd:
         agents = self._agents.values()
         return {
             "agents": len(agents),
-            "linked": sum(one.link.linked for one in agents),
-            "links": sum(one.cluster.links for one in agents),
-            "waiting": sum(one.outbox.unacknowledged for one in agents),
+            "linked": sum(agent.link.linked for agent in agents),
+            "links": sum(agent.cluster.links for agent in agents),
+            "waiting": sum(agent.outbox.unacknowledged for agent in agents),
         }
 
     async def _until(self, condition: Callable[[], bool]) -> None:

@@ -70,8 +70,8 @@ class Crowd:
         patience: float = 120.0,
     ) -> Json:
         """Start agents and wait until they are linked; see `crowd.Crowd.join`."""
-        self.names += [one["id"] for one in agents]
-        given = [dict(one) for one in agents]
+        self.names += [agent["id"] for agent in agents]
+        given = [dict(agent) for agent in agents]
         return await self.ask("join", agents=given, ca=ca, addresses=addresses, patience=patience)
 
     def hang(self) -> None:
@@ -91,4 +91,4 @@ class Crowd:
 
 def total(answers: Sequence[Json], key: str) -> int:
     """What all processes count together."""
-    return sum(one[key] for one in answers)
+    return sum(answer[key] for answer in answers)

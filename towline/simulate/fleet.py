@@ -56,7 +56,7 @@ class Fleet:
             id, repository = cluster["id"], self.repository_id
             return _SERVICE.format(n=number, cluster=id, repository=repository, folder=folder)
 
-        return [one["id"] for one in self._all(clusters, service)]
+        return [made["id"] for made in self._all(clusters, service)]
 
     def commit(self, version: int) -> str:
         """Change the folder of every group; the sha."""
@@ -77,14 +77,14 @@ class Fleet:
         """One line of a mutation for each thing, many to a request; the answers in order."""
 
         def ask(batch: Sequence[Any]) -> list[Json]:
-            lines = [line(number, one) for number, one in enumerate(batch)]
+            lines = [line(number, item) for number, item in enumerate(batch)]
             answer = self._client.ask(f"mutation {{ {' '.join(lines)} }}")
-            if any(one is None for one in answer.values()):
+            if any(part is None for part in answer.values()):
                 raise TowlineError("the control plane left out a part of what it was asked for")
             return list(answer.values())
 
         with ThreadPoolExecutor(_AT_ONCE) as threads:
-            return [one for some in threads.map(ask, _batches(things)) for one in some]
+            return [answer for answers in threads.map(ask, _batches(things)) for answer in answers]
 
 
 def folder_of(number: int) -> str:

@@ -43,7 +43,7 @@ class Forecast:
     @property
     def fits(self) -> bool:
         """Whether all needs are met."""
-        return all(one.fits for one in self.grounds)
+        return all(ground.fits for ground in self.grounds)
 
     @property
     def answer(self) -> str:
@@ -60,9 +60,12 @@ class Forecast:
 
 def forecast(outcomes: Sequence[Outcome], clusters: int, limits: Limits) -> Forecast:
     """What was measured, drawn on to so many clusters."""
-    curves = {curve.title: curve.lines["measured"] for one in outcomes for curve in one.curves
+    curves = {
+        curve.title: curve.lines["measured"]
+        for outcome in outcomes
+        for curve in outcome.curves
               if "measured" in curve.lines}  # fmt: skip
-    figures = {figure.name: figure.value for one in outcomes for figure in one.figures}
+    figures = {figure.name: figure.value for outcome in outcomes for figure in outcome.figures}
     grounds = []
     if rest := curves.get("CPU of the control plane at rest"):
         line = line_through([(x, y / 1000) for x, y in rest])

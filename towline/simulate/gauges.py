@@ -92,4 +92,4 @@ def _children(pid: int) -> list[int]:
 
 
 def _sum(usages: list[Usage]) -> Usage:
-    return Usage(sum(one.cpu for one in usages), sum(one.memory for one in usages))
+    return Usage(sum(usage.cpu for usage in usages), sum(usage.memory for usage in usages))

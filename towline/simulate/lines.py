@@ -18,9 +18,11 @@ def traffic(ports: Collection[int]) -> tuple[int, int]:
     TLS and all else above TCP is counted; zeros where the system is not Linux.
     """
     sent = received = 0
-    for one in _connections(ports):
-        with closing(one):
-            info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_AT + _BYTES.size)
+    for connection in _connections(ports):
+        with closing(connection):
+            info = connection.getsockopt(
+                socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_AT + _BYTES.size
+            )
             up, down = _BYTES.unpack_from(info, _BYTES_AT)
             sent, received = sent + up, received + down
     return sent, received
@@ -29,10 +31,10 @@ def traffic(ports: Collection[int]) -> tuple[int, int]:
 def cut(ports: Collection[int], share: float) -> int:
     """End a share (0 to 1) of the open connections to these ports, drawn by chance; how many."""
     count = 0
-    for one in _connections(ports):
-        with closing(one):
+    for connection in _connections(ports):
+        with closing(connection):
             if random.random() < share:
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
                 count += 1
     return count
 

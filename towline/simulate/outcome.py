@@ -56,7 +56,7 @@ def summed_up(values: Sequence[float]) -> Points:
     ordered = sorted(values)
     count = len(ordered)
     step = max(1, count // 200)
-    some = [(one, 100 * (at + 1) / count) for at, one in enumerate(ordered)]
+    some = [(value, 100 * (at + 1) / count) for at, value in enumerate(ordered)]
     return [(0.0, 0.0), *some[::step], *some[-1:]]
 
 

@@ -53,7 +53,7 @@ def _grid(right: float, top: float) -> list[str]:
 
 
 def _line(line: Points, right: float, top: float, colour: str) -> str:
-    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in (_place(one, right, top) for one in line))
+    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in (_place(point, right, top) for point in line))
     return f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2"/>'
 
 

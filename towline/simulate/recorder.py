@@ -55,7 +55,7 @@ class Recorder:
             case Gone(api, live):
                 self._gone(api, ref_of(live).key)
             case Relisted(api, _, keys):
-                missed = [one for one in self._known if one[:2] == (api.group, api.kind)]
+                missed = [key for key in self._known if key[:2] == (api.group, api.kind)]
                 for key in missed:
                     if key not in keys:
                         self._gone(api, key)
@@ -125,6 +125,6 @@ async def _until_listed(recorder: Recorder, clock: Clock) -> None:
         if recorder.refused:
             raise Unavailable(recorder.refused)
         if clock.monotonic() - began > _LISTED_S:
-            missing = ", ".join(str(one) for one in WORKLOADS if one not in recorder.listed)
+            missing = ", ".join(str(kind) for kind in WORKLOADS if kind not in recorder.listed)
             raise Unavailable(f"not listed within {_LISTED_S:.0f} s: {missing}")
         await clock.sleep(0.05)

@@ -66,7 +66,7 @@ class Stage:
             return 0.0
         self.say(f"registering {more} clusters")
         made = await asyncio.to_thread(self.fleet.register, more)
-        agents = [{"id": one["id"], "token": one["deployToken"]} for one in made]
+        agents = [{"id": cluster["id"], "token": cluster["deployToken"]} for cluster in made]
         self.say(f"connecting {more} agents")
         began = time.monotonic()
         await asyncio.gather(
@@ -83,22 +83,22 @@ class Stage:
 
     async def look(self, crowds: Collection[Crowd] = ()) -> list[Json]:
         """What the processes say of their agents."""
-        return await asyncio.gather(*(one.ask("look") for one in crowds or self.crowds))
+        return await asyncio.gather(*(crowd.ask("look") for crowd in crowds or self.crowds))
 
     async def traffic(self) -> tuple[int, int]:
         """Bytes up and down over all connections."""
-        said = await asyncio.gather(*(one.ask("traffic") for one in self.crowds))
+        said = await asyncio.gather(*(crowd.ask("traffic") for crowd in self.crowds))
         return total(said, "sent"), total(said, "received")
 
     async def cut(self, share: float) -> int:
         """End a share of all connections; how many."""
         return total(
-            await asyncio.gather(*(one.ask("cut", share=share) for one in self.crowds)), "cut"
+            await asyncio.gather(*(crowd.ask("cut", share=share) for crowd in self.crowds)), "cut"
         )
 
     async def churn(self, file: Path | None) -> int:
         """Let all agents play a recording from now on, None: no longer; changes told before."""
-        asked = (one.ask("churn", file=str(file or "")) for one in self.crowds)
+        asked = (crowd.ask("churn", file=str(file or "")) for crowd in self.crowds)
         return total(await asyncio.gather(*asked), "changes")
 
     async def probe(self, seconds: float, rate: float = 30.0) -> list[float]:
@@ -106,11 +106,11 @@ class Stage:
         crowds = self.crowds[1:]
         said = await asyncio.gather(
             *(
-                one.ask("probe", agents=one.names, seconds=seconds, rate=rate / len(crowds))
-                for one in crowds
+                crowd.ask("probe", agents=crowd.names, seconds=seconds, rate=rate / len(crowds))
+                for crowd in crowds
             )
         )
-        return [took for one in said for took in one["took"]]
+        return [took for answer in said for took in answer["took"]]
 
     async def until_linked(self) -> float:
         """Wait until every agent is linked; the seconds that took. Unavailable: some are not."""
@@ -147,7 +147,7 @@ class Stage:
         self.say(f"deploying a service to {len(new)} clusters")
         began = time.monotonic()
         await asyncio.to_thread(self.fleet.deploy, new)
-        await self.told({one["id"] for one in new}, began, self.crowds)
+        await self.told({service["id"] for service in new}, began, self.crowds)
         self.deployed = self.size
         return time.monotonic() - began
 
@@ -159,7 +159,7 @@ class Stage:
         With `crowds`, only those processes are asked. Unavailable: it takes too long.
         """
         await self.look(crowds)
-        wanted = set(names) or {one["id"] for one in self.fleet.clusters}
+        wanted = set(names) or {cluster["id"] for cluster in self.fleet.clusters}
         await asyncio.to_thread(self.fleet.commit, next(self.versions))
         began = time.monotonic()
         await asyncio.to_thread(self.fleet.hint)
@@ -179,7 +179,7 @@ class Stage:
                 )
             await asyncio.sleep(_LOOK_S)
             for said in await self.look(crowds):
-                told |= {one[0]: one[5] - began for one in said["settled"]}
+                told |= {row[0]: row[5] - began for row in said["settled"]}
         return [told[name] for name in wanted]
 
     def _spread(self, agents: list[dict[str, str]]) -> list[list[dict[str, str]]]:

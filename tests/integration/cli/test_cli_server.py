@@ -145,7 +145,7 @@ def test_a_fleet_is_applied_once_and_then_unchanged(
     assert "release" in shown and "APPROVAL" in shown
     why = installation.run("services", "why", "shop-dev/web").stdout
     assert repository.url in why
-    assert "of shop-dev heard of never" in why
+    assert "of shop-dev last seen never" in why
 
 
 def test_services_are_made_changed_and_deleted_by_commands(
@@ -171,7 +171,7 @@ def test_services_are_made_changed_and_deleted_by_commands(
     assert shown["configuration"] == [{"name": "a", "value": "b"}]
     assert "rendered" in installation.run("services", "history", "lonely/tool").stdout
     vain = installation.run("services", "wait", "lonely/tool", "--timeout", "1s", code=6)
-    assert "waited 1 s in vain: lonely/tool is " in vain.stderr
+    assert "timed out after 1 s: lonely/tool is " in vain.stderr
     installation.run("services", "sync", "lonely/tool")
     installation.run("services", "delete", "lonely/tool")
     assert "lonely/tool" not in installation.run("services", "list", "-o", "name").stdout

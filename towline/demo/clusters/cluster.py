@@ -162,7 +162,9 @@ def start_all(clusters: Iterable[Cluster]) -> list[Cluster]:
     """Start several side by side; if one fails, none is left running."""
     clusters = list(clusters)
     with ThreadPoolExecutor() as pool:
-        failures = [start.exception() for start in [pool.submit(one.start) for one in clusters]]
+        failures = [
+            start.exception() for start in [pool.submit(cluster.start) for cluster in clusters]
+        ]
     failure = next(filter(None, failures), None)
     if failure is not None:
         for cluster in clusters:
