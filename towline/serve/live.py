@@ -1,4 +1,4 @@
-"""Which bundles the control plane may still ask the git cache for."""
+"""Lists the bundles that the control plane still needs from the git cache."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
@@ -7,22 +7,22 @@ from controlplane.domain.services import Revision
 from controlplane.ports import Store
 
 _ROLLBACKS = 10
-"""So many of the newest revisions of each service can be rolled back to without a render."""
+"""Number of newest revisions of each service that can be rolled back to without a render."""
 
 _SERVICES_AT_ONCE = 200
 
 
 class StoreLive:
-    """The git cache's `LiveDigests`: what services want, and what they may be rolled back to.
+    """The git cache's `LiveDigests`: current bundles of services, and bundles for rollbacks.
 
-    `store` gives the store, which is opened after the git cache is built.
+    `store` returns the store, which is opened after the git cache is built.
     """
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
     async def live(self) -> Collection[str] | None:
-        """As `LiveDigests.live`. Unavailable: the store is away."""
+        """See `LiveDigests.live`. Unavailable: the store is not reachable."""
         async with self._store().read() as tx:
             services = await tx.services.select()
         digests = {service.digest for service in services if service.digest}
@@ -38,4 +38,6 @@ def _newest(revisions: Collection[Revision]) -> set[str]:
     of: dict[str, list[Revision]] = defaultdict(list)
     for revision in sorted(revisions, key=lambda one: one.inserted_at, reverse=True):
         of[revision.service_id].append(revision)
-    return {one.digest for several in of.values() for one in several[:_ROLLBACKS]}
+    return {
+        revision.digest for newest_first in of.values() for revision in newest_first[:_ROLLBACKS]
+    }

@@ -1,4 +1,4 @@
-"""What was found, for people, for programs, and as one file with plots."""
+"""Reports of outcomes: table rows, JSON and an HTML page with plots."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,13 +18,13 @@ _WORDS = {True: "met", False: "missed", None: ""}
 
 
 def rows(outcomes: Sequence[Outcome]) -> list[Json]:
-    """One row a figure."""
+    """Returns one row per figure."""
     return [
         {
             "scenario": outcome.scenario,
             "figure": figure.name,
             "value": f"{figure.value:,.4g} {figure.unit}".strip(),
-            "goal": "" if figure.goal is None else f"{figure.goal:g} at most",
+            "goal": "" if figure.goal is None else f"≤ {figure.goal:g}",
             "ok": _WORDS[figure.ok],
         }
         for outcome in outcomes
@@ -33,13 +33,13 @@ def rows(outcomes: Sequence[Outcome]) -> list[Json]:
 
 
 def document(outcomes: Sequence[Outcome], after: Forecast | None) -> Json:
-    """All of it, for programs."""
+    """Converts outcomes and forecast to JSON values."""
     scenarios = [asdict(outcome) for outcome in outcomes]
     return {"scenarios": scenarios, "forecast": as_json(after) if after else None}
 
 
 def html(title: str, outcomes: Sequence[Outcome], after: Forecast | None) -> str:
-    """One page that needs nothing else."""
+    """Formats a self-contained HTML page."""
     parts = [
         f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title>",
         f"<style>{_STYLE}</style><h1>{escape(title)}</h1>",
@@ -55,7 +55,7 @@ def html(title: str, outcomes: Sequence[Outcome], after: Forecast | None) -> str
 def _table(figures: Sequence[Figure]) -> str:
     lines = [
         f"<tr><td>{escape(figure.name)}<td class=n>{figure.value:,.4g} {escape(figure.unit)}"
-        f"<td>{'' if figure.goal is None else f'{figure.goal:g} at most'}"
+        f"<td>{'' if figure.goal is None else f'≤ {figure.goal:g}'}"
         f"<td class={'no' if figure.ok is False else 'yes'}>{_WORDS[figure.ok]}"
         for figure in figures
     ]
@@ -66,7 +66,7 @@ def _grounds(after: Forecast) -> str:
     lines = [
         f"<tr><td>{escape(ground.need)}<td class=n>{ground.value:,.4g}"
         f"<td>of {ground.limit:,.4g} {ground.unit}"
-        f"<td>enough for {ground.most:,}"
+        f"<td>enough for {ground.most:,} clusters"
         for ground in after.grounds
     ]
     return "<table>" + "\n".join(lines) + "</table>"

@@ -104,7 +104,7 @@ def test_a_wrong_token_is_refused_and_a_dead_server_unreachable(
     wrong = installation.run("whoami", code=4, environ={"TOWLINE_TOKEN": "twu_wrong", **here})
     assert "token" in wrong.stderr
     there = {"TOWLINE_URL": "https://127.0.0.1:1", "TOWLINE_TOKEN": "x"}
-    assert "cannot be reached" in installation.run("whoami", code=5, environ=there).stderr
+    assert "cannot reach" in installation.run("whoami", code=5, environ=there).stderr
 
 
 def test_a_cluster_is_made_shown_and_forgotten(installation: Installation) -> None:
@@ -265,7 +265,7 @@ def test_an_agent_without_its_token_file_says_so(tmp_path: Path) -> None:
     words = ["agent", "--url", "127.0.0.1:1", "--token-file", str(tmp_path / "none")]
     done = subprocess.run([TOWLINE, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "none cannot be read" in done.stderr
+    assert "cannot read" in done.stderr
 
 
 def test_a_service_of_two_repositories_and_a_password_that_comes_later(

@@ -83,7 +83,7 @@ async def test_a_backup_that_cannot_be_restored_leaves_nothing(
     assert "no backup" in await refusal(Path(__file__))
     assert "already" in await refusal(plain, of=ServeSettings(data=hub.data))
     assert not list((tmp_path / "again").rglob("*.key"))
-    with pytest.raises(Conflict, match="exists already"):
+    with pytest.raises(Conflict, match="already exists"):
         await taken(hub, plain)
     with pytest.raises(Invalid, match="recipient"):
         await taken(hub, tmp_path / "new", "age1nobody")

@@ -142,7 +142,7 @@ def test_a_clock_ten_minutes_off_is_borne(given: Credentials, tmp_path: Path, mi
 
 def test_a_key_of_another_certificate_is_refused(given: Credentials, tmp_path: Path) -> None:
     other = Authority.create(tmp_path / "other", "test", NOW).sign("x", "x", NOW)
-    with pytest.raises(Invalid, match="give the pair"):
+    with pytest.raises(Invalid, match="use a matching pair"):
         credentials(settings(Credentials(given.certificate, other.key)), tmp_path, SystemClock())
 
 
