@@ -97,13 +97,13 @@ def grant(
     show(made, COLUMNS, output, "id")
 
 
-@app.command("take")
+@app.command("remove")
 def take(context: typer.Context, binding: Id, output: Output = Format.TABLE) -> None:
     """Delete a role binding; sessions that depend on it end within seconds.
 
     \b
     Example:
-      towline access take 01890a5d-ac96-774b-bcce-b302099a8057
+      towline access remove 01890a5d-ac96-774b-bcce-b302099a8057
     """
     gone = connect(context).ask(documents.DELETE_BINDING, id=binding)["deleteRoleBinding"]
     show(gone, COLUMNS, output, "id")
@@ -201,13 +201,13 @@ def approve(context: typer.Context, asked: Id, output: Output = Format.TABLE) ->
     _decide(context, documents.APPROVE_ACCESS, asked, output)
 
 
-@app.command("refuse")
+@app.command("deny")
 def refuse(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
     """Deny a request.
 
     \b
     Example:
-      towline access refuse 01890a5d-ac96-774b-bcce-b302099a8057
+      towline access deny 01890a5d-ac96-774b-bcce-b302099a8057
     """
     _decide(context, documents.REFUSE_ACCESS, asked, output)
 

@@ -82,7 +82,7 @@ def fleet_changes(
     show(api.ask(documents.FLEET_CHANGES, **asked)["fleetChanges"], _CHANGES, output, "serviceId")
 
 
-@app.command("figures")
+@app.command("metrics")
 def fleet_figures(
     context: typer.Context,
     since: Annotated[str, typer.Argument(help="Start of the period, such as 30d.")] = "30d",
@@ -93,7 +93,7 @@ def fleet_figures(
 
     \b
     Example:
-      towline fleet figures 90d
+      towline fleet metrics 90d
     """
     api = connect(context)
     asked = {"since": time_of(since), "clusterId": _cluster(api, cluster)}

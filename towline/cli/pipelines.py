@@ -370,7 +370,7 @@ def abort(
     show(api.ask(documents.ABORT_ROLLOUT, **given)["abortRollout"], COLUMNS, output, "name")
 
 
-@app.command("lift-hold")
+@app.command("acknowledge-rollback")
 def lift_hold(
     context: typer.Context,
     pipeline: Name,
@@ -381,26 +381,26 @@ def lift_hold(
 
     \b
     Example:
-      towline pipelines lift-hold shop prod
+      towline pipelines acknowledge-rollback shop prod
     """
     api = connect(context)
     given = {"id": find_pipeline(api, pipeline)["id"], "stage": stage}
     show(api.ask(documents.LIFT_HOLD, **given)["liftHold"], COLUMNS, output, "name")
 
 
-@app.command("refused")
+@app.command("denied")
 def refused(context: typer.Context, output: Output = Format.TABLE) -> None:
     """List denied commits and digests.
 
     \b
     Example:
-      towline pipelines refused
+      towline pipelines denied
     """
     rows = connect(context).ask(documents.REFUSED_REVISIONS)["refusedRevisions"]
     show(rows, _REFUSED, output, "revision")
 
 
-@app.command("refuse")
+@app.command("deny")
 def refuse(
     context: typer.Context,
     revision: Annotated[str, typer.Argument(help="Full commit SHA or digest.")],
@@ -411,13 +411,13 @@ def refuse(
 
     \b
     Example:
-      towline pipelines refuse 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c -m "loses orders"
+      towline pipelines deny 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c -m "loses orders"
     """
     done = connect(context).ask(documents.REFUSE_REVISION, revision=revision, reason=reason)
     show(done["refuseRevision"], _REFUSED, output, "revision")
 
 
-@app.command("lift")
+@app.command("allow")
 def lift(
     context: typer.Context,
     revision: Annotated[str, typer.Argument(help="Denied commit SHA or digest.")],
@@ -427,7 +427,7 @@ def lift(
 
     \b
     Example:
-      towline pipelines lift 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c
+      towline pipelines allow 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c
     """
     done = connect(context).ask(documents.LIFT_REVISION, revision=revision)
     show(done["liftRevision"], _REFUSED, output, "revision")

@@ -274,7 +274,7 @@ def roll_back(
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Roll back to an earlier revision, and stay there until `services release`.
+    """Roll back to an earlier revision, and stay there until `services unpin`.
 
     \b
     Example:
@@ -287,13 +287,13 @@ def roll_back(
     _show(changed["rollbackService"], output)
 
 
-@app.command("release")
+@app.command("unpin")
 def release(context: typer.Context, service: Name, output: Output = Format.TABLE) -> None:
     """Unpin a service after a rollback, so that it follows its ref again.
 
     \b
     Example:
-      towline services release prod-eu/web
+      towline services unpin prod-eu/web
     """
     _change(context, documents.RELEASE_SERVICE, service, output)
 
