@@ -35,7 +35,7 @@ def _holds(service: Row) -> Iterator[str]:
         yield _line(_WAITS, "paused", "no changes until `services update --resume`")
     if service["pinnedSha"] and not service["promoted"]:
         held = short(service["pinnedSha"])
-        yield _line(_WAITS, "pinned", f"to {held} by a rollback; `services unpin` follows the ref again")
+        yield _line(_WAITS, "pinned", f"to {held} by a rollback; `services unpin` ends it")
     if service["deletedAt"]:
         yield _line(_WAITS, "deleted", f"{age(service['deletedAt'])}; removing its objects")
 

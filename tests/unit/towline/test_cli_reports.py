@@ -74,7 +74,7 @@ def test_figures_without_deployments_are_dashes(api: FakeApi) -> None:
     total = {"begun": 0, "healthy": 0, "failed": 0, "failureRate": None}
     told = {**report, "since": "x", "until": "y", "deploymentsPerDay": 0.0, "total": total}
     api.answers[documents.DELIVERY_REPORT] = {"deliveryReport": told}
-    assert "0.00" in run("fleet", "figures", "7d")
+    assert "0.00" in run("fleet", "metrics", "7d")
 
 
 @pytest.mark.parametrize(("text", "ago"), [("90m", 5_400), ("6h", 21_600), ("7d", 604_800)])
