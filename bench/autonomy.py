@@ -1,7 +1,7 @@
-"""An agent that reads and renders its cluster's services from git: `python -m bench.autonomy`.
+"""Measures an agent that renders its services from Git by itself: `python -m bench.autonomy`.
 
-Its processes are counted together: the agent, the worker that renders, what runs of git. The hub
-in this process only shows what it is told.
+Figures include all its processes: agent, render worker and git. The hub in this process only
+records reports.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Runs the measurements, prints and saves them."""
     with (
         Cluster("bench", binaries.ensure(binaries.PrintedProgress())) as cluster,
         GitServer() as server,
@@ -76,7 +76,7 @@ async def _profile(bench: AgentBench, pid: int, repository: Repository, report: 
 
 
 async def hub_knows(hub: FakeHub, services: int) -> None:
-    """Wait until that many services are told to be healthy."""
+    """Waits until the agent reported that many services as healthy."""
     healthy: set[str] = set()
 
     def all_are() -> bool:
@@ -89,7 +89,7 @@ async def hub_knows(hub: FakeHub, services: int) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and of all that it has started."""
+    """User and system CPU time of a process and its descendants."""
     ticks = 0
     for member in _family(pid):
         fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
@@ -98,7 +98,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def memory_megabytes(pid: int) -> float:
-    """Memory of a process and of all below it; what they share is counted once."""
+    """Memory of a process and its descendants; shared memory counts once."""
     found = 0
     for member in _family(pid):
         lines = Path(f"/proc/{member}/smaps_rollup").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Services for a fleet: one definition for 500 clusters beside 500 services made one by one."""
+"""Compares a global service on 500 clusters with 500 separate services."""
 
 import asyncio
 import tempfile
@@ -29,7 +29,7 @@ RUNS = 2
 
 
 class Stand:
-    """Clusters on SQLite, a repository, and the verbs that are compared."""
+    """Clusters on SQLite, a repository, and the operations to compare."""
 
     def __init__(self, store: SqlStore) -> None:
         sealer = EnvelopeSealer(b"k" * 32)
@@ -41,7 +41,7 @@ class Stand:
         self.change = ServiceChange()
 
     async def fill(self) -> None:
-        """Register the clusters."""
+        """Registers the clusters."""
         change = RepositoryChange(url="https://git.example.org/fleet.git")
         repository = await Repositories(self.deps).create(SYSTEM, change)
         clusters = Clusters(self.deps)
@@ -53,7 +53,7 @@ class Stand:
         )
 
     async def one_by_one(self, name: str) -> tuple[float, float]:
-        """Seconds to make a service in each cluster, and to change all of them."""
+        """Seconds to create a service in each cluster, and to update all of them."""
         change = replace(self.change, name=name)
         start = perf_counter()
         made = [await self.services.create(SYSTEM, id, None, change) for id in self.ids]
@@ -63,7 +63,7 @@ class Stand:
         return middle - start, perf_counter() - middle
 
     async def as_one(self, name: str) -> tuple[float, float, float]:
-        """Seconds to make, to change, and to see that there is nothing to do."""
+        """Seconds to create, to update, and to evaluate an unchanged global service."""
         template = replace(self.change, name=name)
         change = GlobalChange(DefinitionChange(name=name), template=template)
         start = perf_counter()
@@ -83,7 +83,7 @@ class Stand:
 
 
 async def measure(folder: Path) -> None:
-    """Both ways in turn."""
+    """Measures both alternately."""
     engine = make_engine(sqlite_url(folder))
     await migrate(engine)
     store = SqlStore(engine)
@@ -121,7 +121,7 @@ async def measure(folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure in a folder of its own."""
+    """Runs the measurements in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(measure(Path(folder)))
 

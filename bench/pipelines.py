@@ -1,4 +1,4 @@
-"""Pipelines: events a second of the engine, a roll-out to 1,000 clusters, and what idling costs."""
+"""Measures pipelines: engine events per second, a rollout to 1,000 clusters, and idle cost."""
 
 import asyncio
 import contextlib
@@ -63,7 +63,7 @@ GATE_SECONDS = 4.0
 
 
 def line_of(stages: int, id: str = "p") -> Pipeline:
-    """So many stages of one service each, an approval and a soak between two of them."""
+    """Pipeline with one service per stage, and an approval and a soak between stages."""
     ids = [StageId(f"{id}-stage-{n}") for n in range(stages)]
     gates = (ApprovalRule(), SoakRule(1))
     edges = tuple(
@@ -80,7 +80,7 @@ def line_of(stages: int, id: str = "p") -> Pipeline:
 
 
 def story(pipeline: Pipeline, releases: int) -> list[tuple[Event, datetime]]:
-    """All events of so many releases that walk through every stage."""
+    """All events of `releases` releases that pass every stage."""
     state, events, now = State(), [], START
 
     def send(event: Event) -> None:
@@ -109,7 +109,7 @@ def story(pipeline: Pipeline, releases: int) -> list[tuple[Event, datetime]]:
 
 
 def replayed(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
-    """Events a second."""
+    """Events per second."""
     state, begun = State(), time.process_time()
     for event, at in events:
         state, _ = step(pipeline, state, event, at)
@@ -117,7 +117,7 @@ def replayed(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
 
 
 def copied(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
-    """How often a second the state at the end can be copied deeply."""
+    """Deep copies of the final state per second."""
     state = State()
     for event, at in events:
         state, _ = step(pipeline, state, event, at)
@@ -128,7 +128,7 @@ def copied(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
 
 
 def waves() -> tuple[Pipeline, State]:
-    """dev → 1,000 clusters in waves of 50; a release has just entered."""
+    """Pipeline from dev to 1,000 clusters in waves of 50, with a release that just started."""
     members = [Member(ServiceId(f"s{n:04}"), f"c{n:04}") for n in range(CLUSTERS)]
     rollout = Rollout(Strategy.WAVES, wave_size=WAVE)
     stage = Stage(
@@ -154,9 +154,9 @@ def waves() -> tuple[Pipeline, State]:
 
 
 def rolled_out(seed: int) -> float:
-    """Seconds of our own work for all waves; whoever works dies now and then and begins anew.
+    """CPU seconds for all waves, with workers that are killed and restarted at random.
 
-    A death loses what was not stored: the state is read back, the event comes again.
+    A kill loses unsaved state: the state is read back, and the event is delivered again.
     """
     dice = random.Random(seed)
     pipeline, state = waves()
@@ -185,9 +185,9 @@ def rolled_out(seed: int) -> float:
 
 
 async def whole(clusters: int, seed: int) -> float:
-    """Seconds a cluster for a promotion with the real store and ledger, of PostgreSQL if there.
+    """Seconds per cluster of a promotion with real store and ledger (PostgreSQL if available).
 
-    Replicas die amid three in ten jobs; agents report. Renders cost nothing here.
+    Replicas are killed during 30 % of the jobs. Agents report, and renders cost nothing.
     """
     programs = find_postgres()
     with contextlib.ExitStack() as stack:
@@ -219,7 +219,7 @@ async def whole(clusters: int, seed: int) -> float:
 
 
 async def gates_at_once(folder: Path, gates: int) -> float:
-    """Seconds until a release is in its last stage, past gates that each take four seconds."""
+    """Seconds until a release passes all gates, each of which takes 4 s."""
     store = SqlStore(make_engine(migrated.put_sqlite(folder)))
     rule = HttpRule("https://b.example.org")
     drafts = [GateDraft(f"gate {number}", rule) for number in range(gates)]
@@ -242,7 +242,7 @@ async def gates_at_once(folder: Path, gates: int) -> float:
 
 
 async def idle(folder: Path) -> float:
-    """The share of a core that sweeping over 1,000 idle pipelines of 10 stages takes."""
+    """Share of a core for the sweep over 1,000 idle pipelines with 10 stages."""
     store = SqlStore(make_engine(migrated.put_sqlite(folder)))
     deps = Deps(store, MemoryBus(), None, EnvelopeSealer(b"k" * 32), SystemClock())  # ty: ignore
     now = deps.clock.now()

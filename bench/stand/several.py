@@ -1,4 +1,4 @@
-"""Three replicas on one PostgreSQL and one Redis, with agents that know all three, under load."""
+"""Measures three replicas under load, with shared PostgreSQL and Redis."""
 
 import asyncio
 import itertools
@@ -52,7 +52,7 @@ _SERVICES = """query ($repository: ID!, $after: String) {
 
 @asynccontextmanager
 async def replicated(say: Say) -> AsyncGenerator[tuple[Replicas, Stage]]:
-    """Three replicas and a stage without agents yet."""
+    """Starts three replicas and a stage without agents."""
     postgres, redis = find_postgres(), find_redis()
     if postgres is None or redis is None:
         raise RuntimeError("PostgreSQL and Redis are needed")
@@ -83,9 +83,9 @@ async def replicated(say: Say) -> AsyncGenerator[tuple[Replicas, Stage]]:
 
 
 class Users:
-    """Ask replicas that are up, `rate` times a second in sum as long as answers are not too slow.
+    """Users that send a total of `rate` requests per second, unless responses are too slow.
 
-    `WRITES` of it are changes. What fails is asked `again` times more, of another replica.
+    A share of `WRITES` are changes. Failed requests are retried `again` times with another replica.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Users:
 
     @asynccontextmanager
     async def at_work(self) -> AsyncGenerator[None]:
-        """They ask as long as the block lasts."""
+        """Sends requests during the block."""
         over = asyncio.Event()
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as http:
@@ -141,7 +141,7 @@ class Users:
 
 
 async def answered(http: aiohttp.ClientSession, one: Replica, question: Json) -> bool:
-    """Whether a replica answers without an error."""
+    """Sends a request; returns true for a response without errors."""
     headers = {"authorization": f"Bearer {one.token}"}
     try:
         async with http.post(f"{one.url}/gql", json=question, headers=headers) as answer:
@@ -151,7 +151,7 @@ async def answered(http: aiohttp.ClientSession, one: Replica, question: Json) ->
 
 
 async def roll(report: Report, replicas: Replicas, stage: Stage) -> None:
-    """Restart each replica in turn while users ask."""
+    """Restarts each replica in turn while users send requests."""
     users = Users(replicas, stage.fleet.clusters)
     agents = {crowd.pid for crowd in stage.crowds}
     before, began = spent(agents), time.monotonic()
@@ -163,7 +163,7 @@ async def roll(report: Report, replicas: Replicas, stage: Stage) -> None:
     name = f"three replicas restarted in turn, {stage.size} agents: requests that failed"
     report.add(name, [users.failed], "", goal=0)
     report.add("the same, requests", [len(users.took)], "")
-    report.add("the same, requests a second", [len(users.took) / took], "1/s")
+    report.add("the same, requests per second", [len(users.took) / took], "1/s")
     for kind in sorted(used):
         report.add(f"the same, what {kind} take", [(used[kind] - before[kind]) / took], "cores")
     report.add("the same, p99", [1000 * percentile(users.took, 0.99)], "ms")
@@ -174,7 +174,7 @@ async def roll(report: Report, replicas: Replicas, stage: Stage) -> None:
 
 
 async def _restart(one: Replica) -> None:
-    """As a load balancer and a supervisor would: no new requests, an end, a start."""
+    """Restarts a replica as a load balancer and supervisor would: drain, stop, start."""
     one.is_up = False
     await asyncio.sleep(NOTICED_S)
     one.drain()
@@ -185,7 +185,7 @@ async def _restart(one: Replica) -> None:
 
 
 async def kill_one(report: Report, replicas: Replicas, stage: Stage) -> None:
-    """One replica dies while users ask; those that it did not answer ask another one."""
+    """Kills one replica while users send requests; failed requests go to another replica."""
     victim, users = (
         replicas.replicas[-1],
         Users(replicas, stage.fleet.clusters, KILLED_RATE, again=3),
@@ -212,9 +212,9 @@ async def kill_one(report: Report, replicas: Replicas, stage: Stage) -> None:
 
 
 async def kill_all(report: Report, replicas: Replicas, stage: Stage, away: float) -> None:
-    """All die right after users have changed every service; then somebody commits.
+    """Kills all replicas right after every service was changed, then commits.
 
-    Nobody hints at that commit: the webhook has found nobody.
+    The webhook of that commit is lost, as no replica is running.
     """
     await stage.look()
     stage.say("changing every service, then killing all replicas")
@@ -236,7 +236,7 @@ async def kill_all(report: Report, replicas: Replicas, stage: Stage, away: float
 
 
 def _move(stage: Stage) -> None:
-    """Give each service the folder of the next group."""
+    """Moves each service to the folder of the next group."""
     client = stage.hub.client()
     wanted, found = _wanted(stage), services(client, stage.fleet.repository_id)
     for start in range(0, len(found), _BATCH):
@@ -248,12 +248,12 @@ def _move(stage: Stage) -> None:
 
 
 def _wanted(stage: Stage) -> dict[str, str]:
-    """The folder of the next group, by cluster."""
+    """Folders of the next group by cluster."""
     return {cluster["id"]: folder_of(n + 1) for n, cluster in enumerate(stage.fleet.clusters)}
 
 
 def services(client: Client, repository_id: str) -> list[Json]:
-    """All services of a repository, as the API shows them."""
+    """Fetches all services of a repository from the API."""
     after, found = None, []
     while True:
         said = client.ask(_SERVICES, repository=repository_id, after=after)
@@ -265,7 +265,7 @@ def services(client: Client, repository_id: str) -> list[Json]:
 
 
 async def _until_there(stage: Stage, sha: str) -> float:
-    """When the last agent had told that it holds its service as of this commit; monotonic."""
+    """Monotonic time when the last agent reported its service at this commit."""
     client, folders = stage.hub.client(), _wanted(stage)
     told: dict[str, tuple[str, float]] = {}
     until = time.monotonic() + PATIENCE_S
@@ -281,7 +281,7 @@ async def _until_there(stage: Stage, sha: str) -> float:
             for service in found
         ):
             return max(at for _, at in told.values())
-    raise RuntimeError(f"not everything was there after {PATIENCE_S:.0f} s")
+    raise RuntimeError(f"not all agents reported the commit within {PATIENCE_S:.0f} s")
 
 
 async def _links(stage: Stage) -> int:

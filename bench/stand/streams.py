@@ -1,4 +1,4 @@
-"""Bodies, upgraded connections, watches, and users who read slowly."""
+"""Measures large bodies, upgraded connections, watches, and slow readers."""
 
 import asyncio
 import random
@@ -28,7 +28,7 @@ Runs = dict[tuple[str, str], list[float]]
 
 
 async def measure(stand: Stand, report: Report) -> None:
-    """Bulk by 1 and 4, echo, watches; each system in random order in each round."""
+    """Measures 1 and 4 downloads, echo and watches; systems run in random order in each round."""
     runs: Runs = defaultdict(list)
     systems = [stand.direct, stand.relay, stand.door]
     for _ in range(ROUNDS):
@@ -91,7 +91,7 @@ async def _watches(system: System, runs: Runs) -> None:
 
 
 async def measure_slow_reader(stand: Stand, report: Report) -> None:
-    """Four users of small requests, alone and beside one who reads 1 GB at 100 KB/s."""
+    """Small requests of four users, with and without a user who reads 1 GB at 100 KB/s."""
     await ask_often(stand.door, "/small", 4, 0.5)
     alone, beside, grown = [], [], []
     for _ in range(ROUNDS):

@@ -1,7 +1,7 @@
-"""What one replica and what two do for each second of processor time.
+"""Compares the throughput per CPU second of one and of two replicas.
 
-On two cores the work of users, of agents and of PostgreSQL is in the way of a second replica; on
-cores of its own it adds as much as a request costs no more with it.
+On two cores, users, agents and PostgreSQL compete with a second replica. If a request costs no more
+CPU with two replicas, a second replica on its own cores adds its full capacity.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _LOOK_S = 0.2
 
 
 async def measure(report: Report, replicas: Replicas, stage: Stage) -> None:
-    """Queries of the API, and commits on their way through the git cache."""
+    """Measures API queries, and commits through the git cache."""
     *both, third = replicas.replicas
     third.kill()
     asked: dict[int, list[float]] = {1: [], 2: []}
@@ -57,7 +57,7 @@ async def measure(report: Report, replicas: Replicas, stage: Stage) -> None:
 
 
 async def _asked(some: Sequence[Replica]) -> float:
-    """Queries for each processor second of these replicas, by users who never rest."""
+    """API queries per CPU second of these replicas at full load."""
     pids = [replica.pid for replica in some]
     before, count, until = cpu_seconds(pids), 0, time.monotonic() + LOAD_S
 
@@ -73,7 +73,7 @@ async def _asked(some: Sequence[Replica]) -> float:
 
 
 def _repositories(stage: Stage) -> list[Fleet]:
-    """Repositories, each with a service in each of its own clusters, which have no agents."""
+    """Creates repositories, each with services in its own clusters without agents."""
     assert stage.hub.git is not None
     fleets = [Fleet(stage.hub.client(), f"followed-{n}") for n in range(REPOSITORIES)]
     for fleet in fleets:
@@ -86,9 +86,9 @@ def _repositories(stage: Stage) -> list[Fleet]:
 def _followed(
     some: Sequence[Replica], fleets: Sequence[Fleet], client: Client, versions: Iterator[int]
 ) -> float:
-    """Commits followed, fetched, rendered and delivered for each processor second.
+    """Commits delivered per CPU second.
 
-    The first round is not counted: whoever has died is replaced meanwhile.
+    The first round does not count, as replicas take over from killed ones.
     """
     gauges = [ProcessGauge(replica.pid) for replica in some]
     _deliver(fleets, client, next(versions))
@@ -100,9 +100,9 @@ def _followed(
 
 
 def _deliver(fleets: Sequence[Fleet], client: Client, version: int) -> None:
-    """Commit to each repository, and wait until each service has its commit.
+    """Commits to each repository, and waits until each service has its commit.
 
-    One repository is looked at after the other: who looks is served by what is measured.
+    Polls one repository at a time, as polling loads the measured replicas.
     """
     waiting = {}
     for fleet in fleets:
