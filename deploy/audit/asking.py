@@ -83,7 +83,7 @@ def write_project(folder: Path, packages: dict[str, str]) -> None:
 
 
 def installed(folder: Path) -> Path:
-    """Installs pip-audit in its own folder, apart from the product's packages; returns the folder."""
+    """Installs pip-audit in its own folder, apart from the product's packages."""
     mark = folder / ".lock"
     if mark.exists() and mark.read_text() == TOOLS.read_text():
         return folder
