@@ -98,7 +98,7 @@ async def _many(bench: "AgentBench", report: Report) -> None:
     async with bench.agent() as pid:
         bench.forget()
         await bench.healthy(MANY)
-        report.add("restart until all are reported", [time.perf_counter() - start], "s")
+        report.add("restart until all services are reported", [time.perf_counter() - start], "s")
         written = sum(report.status.written for report in bench.hub.reports)
         report.add("restart, objects written", [written], "", goal=0)
 
@@ -112,7 +112,7 @@ async def _resync(bench: "AgentBench", report: Report) -> None:
         await asyncio.sleep(SETTLE_S)
         again = await bench.sync(pid, RESYNCED, RESYNCED_EACH)
         _seconds(report, f"same again, {size}: CPU", again.cpu, bare, 0.3)
-        report.add("same again: objects written", [bench.written()], "", goal=0)
+        report.add("repeated sync: objects written", [bench.written()], "", goal=0)
         asked = await bench.ask(pid, RESYNCED)
         _seconds(report, f"sync on request, {size}: CPU", asked.cpu, bare, 0.3)
         report.add("sync on request: objects written", [bench.written()], "", goal=0)

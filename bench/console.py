@@ -300,14 +300,14 @@ def measure(browser: Browser, served: Served, report: Report) -> None:
     opened = console.openings("/", _MAP_IS_THERE)
     framed = console.openings("/no/such/page", _FRAME_IS_THERE)
     report.add("fleet page ready", opened, "ms", goal=1_500)
-    report.add("fleet page beside its frame", opened, "ms",
+    report.add("fleet page, relative to its frame", opened, "ms",
                baseline="a page without content", baseline_values=framed)  # fmt: skip
     with console.page() as page:
         report.add("script of the fleet page, compressed",
                    [page.evaluate(_SCRIPT_BYTES) / 1000], "kB", goal=200)  # fmt: skip
         shown, asked = _filters(page)
-        report.add("filter answered", shown, "ms", goal=300)
-        report.add("filter answered, beside the API", shown, "ms",
+        report.add("filter result", shown, "ms", goal=300)
+        report.add("filter result, relative to the API", shown, "ms",
                    baseline="the same map as one request", baseline_values=asked)  # fmt: skip
         tasks = _scrolled(page)
         report.add("longest task while scrolling", [max(tasks, default=0.0)], "ms", goal=100)

@@ -110,7 +110,7 @@ async def measure(folder: Path) -> None:
         goal=0.5,
     )
     report.add(
-        f"look at {CLUSTERS} clusters with nothing to do",
+        f"evaluate {CLUSTERS} unchanged clusters",
         [run[2] for run in whole],
         "s",
         baseline="services changed one by one",

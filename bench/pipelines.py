@@ -274,7 +274,7 @@ def main() -> None:
     report.add("engine, four stages", rates, "events/s", goal=5_000, at_most=False)
     baseline = [copied(pipeline, events) for _ in range(RUNS)]
     report.add(
-        "an event, beside a deep copy of the state",
+        "an event, relative to a deep copy of the state",
         rates,
         "1/s",
         baseline="deepcopy",

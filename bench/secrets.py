@@ -119,17 +119,17 @@ def main() -> None:
     report = Report("secrets")
     few = [asyncio.run(sealed_anew(FEW)) * 1_000 for _ in range(3)]
     many = asyncio.run(sealed_anew(MANY)) * 1_000
-    report.add("a value sealed anew, of 500", few, "ms")
+    report.add("re-encrypt one value, of 500", few, "ms")
     report.add(
-        "a value sealed anew, of 4,000",
+        "re-encrypt one value, of 4,000",
         [many],
         "ms",
         baseline="of 500",
         baseline_values=few,
         goal=1.5,
     )
-    report.add("a data key wrapped anew", [asyncio.run(wrapped_anew()) * 1_000], "ms")
-    report.add("a consumer given a new version", [asyncio.run(rolled_out()) * 1_000], "ms")
+    report.add("rewrap one data key", [asyncio.run(wrapped_anew()) * 1_000], "ms")
+    report.add("roll out a new version to one consumer", [asyncio.run(rolled_out()) * 1_000], "ms")
     report.write()
 
 

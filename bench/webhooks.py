@@ -118,7 +118,7 @@ def main() -> None:
                     refused[number].append(answered)
             for number in CONNECTIONS:
                 report.add(
-                    f"API p95 beside webhooks forged over {number} connections",
+                    f"API p95 during forged webhooks over {number} connections",
                     [p95(beside[number])],
                     "ms",
                     baseline="alone",

@@ -109,7 +109,7 @@ async def measure_beside_the_api(stand: Stand, report: Report) -> None:
             await load
     report.add("API queries per second at its limit", [limit], "1/s")
     report.add(
-        "GET p99 beside the API at half of it",
+        "GET p99 with the API at half of it",
         beside,
         "ms",
         baseline="quiet",

@@ -104,7 +104,7 @@ async def measure_slow_reader(stand: Stand, report: Report) -> None:
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
     report.add(
-        "get4 beside a slow reader",
+        "get4 with a slow reader",
         beside,
         "req/s",
         baseline="alone",

@@ -124,7 +124,7 @@ def upgrade_agents(
     version: Annotated[str, typer.Option(help="Target version of the agents.")],
     image: Annotated[str, typer.Option(help="Container image with that version.")],
     without: Annotated[
-        list[str] | None, typer.Option("--without", help="A cluster to leave out; repeatable.")
+        list[str] | None, typer.Option("--exclude", help="A cluster to leave out; repeatable.")
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -136,7 +136,7 @@ def upgrade_agents(
     \b
     Example:
       towline cluster-groups upgrade-agents eu --version 0.2.0 \\
-        --image registry.example.org/towline:0.2.0 --without eu-old
+        --image registry.example.org/towline:0.2.0 --exclude eu-old
     """
     api = connect(context)
     asked = api.ask(

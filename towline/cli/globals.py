@@ -142,7 +142,7 @@ def override(
     folder: Annotated[str | None, typer.Option(help="Folder; requires --ref.")] = None,
     setting: Settings = None,
     without: Annotated[
-        list[str] | None, typer.Option(help="Name of a value to remove; repeatable.")
+        list[str] | None, typer.Option("--unset", help="Name of a value to remove; repeatable.")
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:

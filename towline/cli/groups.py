@@ -33,7 +33,7 @@ def create_group(
     context: typer.Context,
     name: Name,
     description: Annotated[str | None, typer.Option(help="Description.")] = None,
-    everybody: Annotated[bool, typer.Option(help="Include all users.")] = False,
+    everybody: Annotated[bool, typer.Option("--all-users", help="Include all users.")] = False,
     issuer: Annotated[
         str | None, typer.Option(help="URL of the identity provider that manages the members.")
     ] = None,

@@ -76,7 +76,7 @@ def set_user(
 def disable_user(
     context: typer.Context,
     email: Annotated[str, typer.Argument(help="Email address of the user.")],
-    undo: Annotated[bool, typer.Option("--undo", help="Enable the user again.")] = False,
+    undo: Annotated[bool, typer.Option("--enable", help="Enable the user again.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Disable a user; all tokens and sessions of the user end within seconds.

@@ -65,11 +65,9 @@ class Comparison:
         name = "report to acknowledgement, p95"
         return [
             _median(name, [1000 * window.p95 for window in self.calm], "ms"),
-            _median(
-                f"the same {where}, p95", [1000 * window.p95 for window in self.troubled], "ms"
-            ),
-            _median(f"{where}, to calm", self.ratios, "x", _MOST),
-            _median("one calm window to the next", self.differences, "x"),
+            _median(f"{name}, {where}", [1000 * window.p95 for window in self.troubled], "ms"),
+            _median(f"{where}, relative to calm", self.ratios, "x", _MOST),
+            _median("consecutive calm windows", self.differences, "x"),
         ]
 
     def curve(self) -> Curve:

@@ -102,7 +102,7 @@ async def noisy(stage: Stage) -> Outcome:
 
     found = await compared(stage, talking)
     figures = [
-        *found.figures("beside a noisy one"),
+        *found.figures("with a noisy agent"),
         Figure("control plane's CPU for the noisy agent", found.cpu, "mCPU"),
     ]
     return Outcome("noisy", figures, [found.curve()])
@@ -130,7 +130,7 @@ async def churn(stage: Stage) -> Outcome:
     figures = [
         Figure("churn, changes reported per second", told / took, ""),
         Figure("churn, control plane's CPU per agent", found.cpu / stage.size, "mCPU"),
-        *found.figures("beside churn"),
+        *found.figures("during churn"),
     ]
     return Outcome("churn", figures, [found.curve()])
 
@@ -250,8 +250,8 @@ async def _disturbed(
         backs.append(await stage.until_linked())
 
     found = await compared(stage, disturbing)
-    figures = found.figures(f"beside {name} ones")
-    figures.append(Figure(f"{name} ones are back", max(backs), "s"))
+    figures = found.figures(f"with {name} agents")
+    figures.append(Figure(f"{name} agents reconnected after", max(backs), "s"))
     return Outcome(name, figures, [found.curve()])
 
 

@@ -37,7 +37,7 @@ def test_a_few_clusters_are_simulated_from_end_to_end(tmp_path: Path) -> None:
     assert figures["commit to all of 4, acknowledged"] > 0
     assert figures["churn, changes reported per second"] > 1
     assert figures["report to acknowledgement, p95"] > 0
-    assert figures["beside a noisy one, to calm"] > 0
+    assert figures["with a noisy agent, relative to calm"] > 0
     back = said["scenarios"][-1]["curves"][0]["lines"]["linked"]
     assert back[-1] == [figures["all 4 agents back"], 100]
     needs = {one["need"] for one in said["forecast"]["grounds"]}
