@@ -72,9 +72,9 @@ async def _large(bench: "AgentBench", report: Report) -> None:
     for number in range(ROUNDS):
         state = bench.state.with_name(f"large-{number}")
         async with FakeHub() as hub:
-            one = AgentBench(hub, bench.kubeconfig, state, bench.cluster)
-            async with one.agent() as pid:
-                took.append(await one.sync(pid, 1, LARGE))
+            fresh = AgentBench(hub, bench.kubeconfig, state, bench.cluster)
+            async with fresh.agent() as pid:
+                took.append(await fresh.sync(pid, 1, LARGE))
         bare.append(await bench.bare(1, LARGE))
     _beside(report, f"first apply of {LARGE} objects", took, bare, goal=1.4)
 
@@ -188,12 +188,12 @@ async def bare_loop(kubeconfig: str, namespace: str, services: str, each: str) -
     connector = aiohttp.TCPConnector(ssl=access.tls or False, limit=0)
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
 
-        async def apply(one: KubeObject) -> None:
-            name = one["metadata"]["name"]
+        async def apply(resource: KubeObject) -> None:
+            name = resource["metadata"]["name"]
             url = f"{access.server}/api/v1/namespaces/{namespace}/configmaps/{name}"
             query = {"fieldManager": "bench", "force": "true"}
             # With ownership labels of another name, so that no agent adopts the objects.
-            data = orjson.dumps(one).replace(b"towline.dev", b"bench-0.dev")
+            data = orjson.dumps(resource).replace(b"towline.dev", b"bench-0.dev")
             async with turn, session.patch(url, params=query, data=data) as answer:
                 answer.raise_for_status()
                 orjson.loads(await answer.read())

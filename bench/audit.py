@@ -104,9 +104,9 @@ async def _writes(dialect: str, store: SqlStore, report: Report) -> None:
     report.add(
         f"{dialect}: rows in batches, as such", with_chain, "rows/s", goal=5_000, at_most=False
     )
-    one = entries(1)
-    alone = [1000 * await seconds(lambda: plainly(store, one)) for _ in range(SINGLES)]
-    linked = [1000 * await seconds(lambda: chained(store, one)) for _ in range(SINGLES)]
+    single = entries(1)
+    alone = [1000 * await seconds(lambda: plainly(store, single)) for _ in range(SINGLES)]
+    linked = [1000 * await seconds(lambda: chained(store, single)) for _ in range(SINGLES)]
     report.add(
         f"{dialect}: one row and its commit, p95", [_p95(linked)], "ms",
         baseline="without a chain", baseline_values=[_p95(alone)], goal=5.0,

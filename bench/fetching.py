@@ -73,10 +73,10 @@ async def mirror(lean_entries: int = 20_000) -> AsyncGenerator[Mirror]:
     """Creates a mirror in a temporary folder."""
     options = MirrorOptions(per_second=1e6, lean_entries=lean_entries)
     with tempfile.TemporaryDirectory() as folder:
-        one = Mirror(Path(folder) / "home", options, SystemClock())
-        await one.open()
-        yield one
-        await one.close()
+        opened = Mirror(Path(folder) / "home", options, SystemClock())
+        await opened.open()
+        yield opened
+        await opened.close()
 
 
 def spec(name: str, url: str) -> RepositorySpec:
@@ -115,12 +115,12 @@ async def _polls(
     url = f"{'https' if signed else 'http'}://127.0.0.1:{port}/x"
     text = await asyncio.to_thread(authority.read_text) if authority else None
     trusted = GitCredentials(authority=text) if text else None
-    async with mirror() as one:
+    async with mirror() as opened:
         follow = replace(spec("poll", url), credentials=trusted)
-        await _until_up(lambda: one.lister.list_refs(follow, [MAIN]))
+        await _until_up(lambda: opened.lister.list_refs(follow, [MAIN]))
         started = time.thread_time()
         for _ in range(POLLS):
-            await one.lister.list_refs(follow, [MAIN])
+            await opened.lister.list_refs(follow, [MAIN])
         ours = (time.thread_time() - started) / POLLS
     before = children()
     for _ in range(LISTINGS):
@@ -159,15 +159,15 @@ async def _until_up(work: Callable[[], Awaitable[object]]) -> None:
 async def changes(report: Report, name: str, repository: Repository, path: str) -> None:
     """Fetches a commit of one file with one request, compared with `git fetch --depth=1`."""
     quick, ordinary = [], []
-    async with mirror(lean_entries=1_000_000) as one:
+    async with mirror(lean_entries=1_000_000) as opened:
         follow = spec(name, repository.url)
-        clone = one.clones.clone(follow)
+        clone = opened.clones.clone(follow)
         sha = await asyncio.to_thread(repository.commit, {path: "n: 0\n"})
-        await one.clones.fetch(follow, {"m": sha})
+        await opened.clones.fetch(follow, {"m": sha})
         for number in range(COMMITS):
             sha = await asyncio.to_thread(repository.commit, {path: f"a: {number}\n"})
             started = time.perf_counter()
-            if not await one.quick.fetch(follow, clone, {"m": sha}):
+            if not await opened.quick.fetch(follow, clone, {"m": sha}):
                 raise RuntimeError("the fast path was not used")
             quick.append((time.perf_counter() - started) * 1000)
             sha = await asyncio.to_thread(repository.commit, {path: f"b: {number}\n"})
@@ -193,12 +193,12 @@ async def _ordinary(clone: Path, url: str, sha: str) -> float:
 async def first_clone(report: Report, repository: Repository) -> None:
     """Clones a large repository, compared with `git clone --depth=1`."""
     sha = repository.resolve(MAIN) or ""
-    async with mirror() as one:
+    async with mirror() as opened:
         follow = spec("large", repository.url)
         started = time.perf_counter()
-        await one.clones.fetch(follow, {"m": sha})
+        await opened.clones.fetch(follow, {"m": sha})
         ours = (time.perf_counter() - started) * 1000
-        size = await one.clones.size(follow) or 0
+        size = await opened.clones.size(follow) or 0
     with tempfile.TemporaryDirectory() as folder:
         command = ["git", "clone", "-q", "--bare", "--depth=1", repository.url, f"{folder}/x"]
         started = time.perf_counter()

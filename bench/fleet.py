@@ -67,18 +67,18 @@ class Stand:
         template = replace(self.change, name=name)
         change = GlobalChange(DefinitionChange(name=name), template=template)
         start = perf_counter()
-        one = await self.globals.create(SYSTEM, change)
-        await self._look(one)
+        created = await self.globals.create(SYSTEM, change)
+        await self._look(created)
         made = perf_counter()
         change = GlobalChange(template=ServiceChange(ref="next"))
-        await self.globals.update(SYSTEM, one.id, change)
-        await self._look(one)
+        await self.globals.update(SYSTEM, created.id, change)
+        await self._look(created)
         changed = perf_counter()
-        await self._look(one)
+        await self._look(created)
         return made - start, changed - made, perf_counter() - changed
 
-    async def _look(self, one: GlobalService) -> None:
-        plan = await self.targets.reconcile(f"{one.kind.value}/{one.id}")
+    async def _look(self, service: GlobalService) -> None:
+        plan = await self.targets.reconcile(f"{service.kind.value}/{service.id}")
         assert plan is not None and not plan.problems
 
 

@@ -83,15 +83,17 @@ def _spread(values: Sequence[float]) -> float:
     return (high - low) / 2
 
 
-def _row(one: Figure) -> list[str]:
-    base = "" if one.baseline_value is None else f"{one.baseline}: {one.baseline_value:,.3g}"
-    verdict = {True: "yes", False: "NO", None: ""}[one.ok]
+def _row(figure: Figure) -> list[str]:
+    base = (
+        "" if figure.baseline_value is None else f"{figure.baseline}: {figure.baseline_value:,.3g}"
+    )
+    verdict = {True: "yes", False: "NO", None: ""}[figure.ok]
     return [
-        one.name,
-        f"{one.value:,.4g} {one.unit}",
-        f"{one.spread:,.2g}",
+        figure.name,
+        f"{figure.value:,.4g} {figure.unit}",
+        f"{figure.spread:,.2g}",
         base,
-        "" if one.ratio is None else f"{one.ratio:.2f}",
-        "" if one.goal is None else f"{one.goal:g}",
+        "" if figure.ratio is None else f"{figure.ratio:.2f}",
+        "" if figure.goal is None else f"{figure.goal:g}",
         verdict,
     ]

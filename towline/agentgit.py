@@ -77,7 +77,7 @@ class CredentialFiles:
         """Finds the credentials with the longest matching `url`. Invalid: a malformed file."""
         remote = parse_remote(url)
         fitting = [file for file in self._files() if _covers(file[0], remote)]
-        return max(fitting, key=lambda one: len(one[0].path))[1] if fitting else None
+        return max(fitting, key=lambda known: len(known[0].path))[1] if fitting else None
 
     def _files(self) -> list[tuple[Remote, GitCredentials]]:
         if self._folder is None:

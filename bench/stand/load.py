@@ -234,7 +234,7 @@ async def hang(system: System, count: int, at_once: int = 100) -> list[asyncio.S
     """Opens idle watches."""
     turn = asyncio.Semaphore(at_once)
 
-    async def one() -> asyncio.StreamWriter:
+    async def open_watch() -> asyncio.StreamWriter:
         async with turn:
             reader, writer = await connect(system)
             writer.write(system.head("/hang?watch=1"))
@@ -243,4 +243,4 @@ async def hang(system: System, count: int, at_once: int = 100) -> list[asyncio.S
                 raise RuntimeError(f"no watch: {head[:200]!r}")
             return writer
 
-    return await asyncio.gather(*(one() for _ in range(count)))
+    return await asyncio.gather(*(open_watch() for _ in range(count)))

@@ -140,11 +140,11 @@ class Users:
         return {"query": _WRITE, "variables": {"id": id, "turn": str(next(self._turns))}}
 
 
-async def answered(http: aiohttp.ClientSession, one: Replica, question: Json) -> bool:
+async def answered(http: aiohttp.ClientSession, replica: Replica, question: Json) -> bool:
     """Sends a request; returns true for a response without errors."""
-    headers = {"authorization": f"Bearer {one.token}"}
+    headers = {"authorization": f"Bearer {replica.token}"}
     try:
-        async with http.post(f"{one.url}/gql", json=question, headers=headers) as answer:
+        async with http.post(f"{replica.url}/gql", json=question, headers=headers) as answer:
             return answer.status == 200 and "errors" not in await answer.json()
     except (aiohttp.ClientError, TimeoutError):
         return False
@@ -173,15 +173,15 @@ async def roll(report: Report, replicas: Replicas, stage: Stage) -> None:
     report.add(f"then a commit to all of {stage.size}", [max(spread)], "s", goal=10)
 
 
-async def _restart(one: Replica) -> None:
+async def _restart(replica: Replica) -> None:
     """Restarts a replica as a load balancer and supervisor would: drain, stop, start."""
-    one.is_up = False
+    replica.is_up = False
     await asyncio.sleep(NOTICED_S)
-    one.drain()
-    if code := await asyncio.to_thread(one.wait_ended):
-        raise RuntimeError(f"replica {one.name} ended with {code}")
-    one.start()
-    await asyncio.to_thread(one.wait_ready)
+    replica.drain()
+    if code := await asyncio.to_thread(replica.wait_ended):
+        raise RuntimeError(f"replica {replica.name} ended with {code}")
+    replica.start()
+    await asyncio.to_thread(replica.wait_ready)
 
 
 async def kill_one(report: Report, replicas: Replicas, stage: Stage) -> None:

@@ -49,6 +49,6 @@ def _meant(awaiting: Sequence[Json], thing: str) -> Json:
     return meant[0]
 
 
-def _kinds(one: Json) -> tuple[str, str]:
-    kind = one["kind"].lower()
-    return kind, f"{kind}.{one['group'] or ''}"
+def _kinds(deletion: Json) -> tuple[str, str]:
+    kind = deletion["kind"].lower()
+    return kind, f"{kind}.{deletion['group'] or ''}"

@@ -103,14 +103,14 @@ class FlowPlan:
             self._place(override): override.get("values") or {} for override in fields["overrides"]
         }
 
-    def _place(self, one: Json) -> tuple[str, str]:
-        layer = one.get("layer", "")
-        if layer not in _LAYERS or "place" not in one:
+    def _place(self, override: Json) -> tuple[str, str]:
+        layer = override.get("layer", "")
+        if layer not in _LAYERS or "place" not in override:
             raise Invalid(f"an override needs a place and a layer (one of {', '.join(_LAYERS)})")
         looks = {
-            "project": lambda: find_project(self._api, one["place"]),
-            "group": lambda: find(self._api, GROUPS, one["place"]),
-            "cluster": lambda: find_cluster(self._api, one["place"]),
+            "project": lambda: find_project(self._api, override["place"]),
+            "group": lambda: find(self._api, GROUPS, override["place"]),
+            "cluster": lambda: find_cluster(self._api, override["place"]),
         }
         return layer.upper(), looks[layer]()["id"]
 
@@ -129,12 +129,12 @@ class FlowPlan:
             given["imports"] = [self._import(entry) for entry in wanted["imports"]]
         return given
 
-    def _import(self, one: Json) -> Json:
-        if not {"alias", "service", "export"} <= one.keys():
+    def _import(self, entry: Json) -> Json:
+        if not {"alias", "service", "export"} <= entry.keys():
             raise Invalid("an import needs alias, service and export", field="imports")
-        found = find_service(self._api, one["service"])["id"]
-        given: Json = {"alias": one["alias"], "sourceId": found, "export": one["export"]}
-        return given | ({"default": json.dumps(one["default"])} if "default" in one else {})
+        found = find_service(self._api, entry["service"])["id"]
+        given: Json = {"alias": entry["alias"], "sourceId": found, "export": entry["export"]}
+        return given | ({"default": json.dumps(entry["default"])} if "default" in entry else {})
 
     def _service(self, name: str) -> Json | None:
         try:

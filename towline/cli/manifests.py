@@ -213,7 +213,7 @@ def read_manifests(path: Path) -> list[Manifest]:
     found = [manifest for file in files for manifest in _read(file)]
     if not found:
         raise Invalid(f"{path} contains no {API_VERSION} documents")
-    return sorted(found, key=lambda one: KINDS.index(one.kind))
+    return sorted(found, key=lambda manifest: KINDS.index(manifest.kind))
 
 
 def _read(path: Path) -> Iterator[Manifest]:

@@ -216,7 +216,7 @@ def _stage(
 ) -> Json:
     given: Json = {key: fields[key] for key in ("name", "serviceNames") if key in fields}
     if "services" in fields:
-        given["services"] = [{"serviceId": service(one)} for one in fields["services"]]
+        given["services"] = [{"serviceId": service(member)} for member in fields["services"]]
     if "selector" in fields:
         given["selector"] = _selector(fields["selector"], ids)
     if "rollout" in fields:

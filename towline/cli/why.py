@@ -75,7 +75,7 @@ def _walk(service: Row, entries: list[Json]) -> Iterator[str]:
     for entry in entries:
         if entry["sha"] in (None, service["sha"]):
             newest.setdefault(entry["stage"], entry)
-    for entry in sorted(newest.values(), key=lambda one: int(one["id"])):
+    for entry in sorted(newest.values(), key=lambda entry: int(entry["id"])):
         failed = entry["stage"] in ("render-failed", "failed", "degraded")
         text = f"{age(entry['at'])}  {entry['message']}".rstrip()
         yield _line(_FAILED if failed else _DONE, entry["stage"], text)

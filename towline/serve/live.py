@@ -36,7 +36,7 @@ class StoreLive:
 
 def _newest(revisions: Collection[Revision]) -> set[str]:
     of: dict[str, list[Revision]] = defaultdict(list)
-    for revision in sorted(revisions, key=lambda one: one.inserted_at, reverse=True):
+    for revision in sorted(revisions, key=lambda revision: revision.inserted_at, reverse=True):
         of[revision.service_id].append(revision)
     return {
         revision.digest for newest_first in of.values() for revision in newest_first[:_ROLLBACKS]

@@ -79,7 +79,7 @@ class StoreTunnels:
             await self.beat()
         known = {
             member.address: Neighbour(id, member.address)
-            for id, member in sorted(self._members.items(), key=lambda one: one[1].changed)
+            for id, member in sorted(self._members.items(), key=lambda item: item[1].changed)
             if member.address not in ("", self.address) and self._lives(member)
         }
         return tuple(known.values())

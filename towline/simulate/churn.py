@@ -91,7 +91,7 @@ def read(path: Path) -> Recording:
     late = next((n for n, change in enumerate(changes, start=2) if change.at > head.seconds), None)
     if late is not None:
         raise Invalid(f"{path}, line {late}: after the end of the recording", field="churn")
-    changes.sort(key=lambda one: one.at)
+    changes.sort(key=lambda change: change.at)
     return Recording(head.seconds, head.objects, tuple(changes))
 
 

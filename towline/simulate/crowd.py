@@ -57,11 +57,11 @@ class Crowd:
         turn = asyncio.Semaphore(_AT_ONCE)
         where, authority = tuple(addresses), ca.encode()
 
-        async def start(one: Json) -> None:
+        async def start(agent_spec: Json) -> None:
             async with turn:
-                given = (one["id"], one["token"], authority, where, self._clock)
-                self._makers[one["id"]] = partial(SimulatedAgent, *given)
-                agent = self._begin(one["id"])
+                given = (agent_spec["id"], agent_spec["token"], authority, where, self._clock)
+                self._makers[agent_spec["id"]] = partial(SimulatedAgent, *given)
+                agent = self._begin(agent_spec["id"])
                 await self._until(lambda: agent.link.was_linked)
 
         began = self._clock.monotonic()
@@ -198,8 +198,16 @@ class Crowd:
             await self._clock.sleep(_JOIN_POLL_S)
 
 
-def _said(name: str, one: Any) -> list[Any]:
-    return [name, one.service_id, one.sequence, one.digest, one.settled, one.told, one.names]
+def _said(name: str, state: Any) -> list[Any]:
+    return [
+        name,
+        state.service_id,
+        state.sequence,
+        state.digest,
+        state.settled,
+        state.told,
+        state.names,
+    ]
 
 
 async def _serve() -> None:

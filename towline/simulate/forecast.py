@@ -50,7 +50,7 @@ class Forecast:
         """The forecast as a sentence."""
         if not self.grounds:
             return "no measurement of the cost of a cluster: run the scenario idle"
-        tightest = min(self.grounds, key=lambda one: one.most)
+        tightest = min(self.grounds, key=lambda ground: ground.most)
         word = "yes" if self.fits else "no"
         return (
             f"{word}: {self.clusters:,} clusters on one replica; the maximum is about "
@@ -97,7 +97,7 @@ def _ground(need: str, line: tuple[float, float], clusters: int, limit: float, u
     return Ground(need, start + each * clusters, limit, unit, max(0, most))
 
 
-def as_json(one: Forecast) -> Mapping[str, object]:
+def as_json(result: Forecast) -> Mapping[str, object]:
     """Converts a forecast to JSON values."""
     grounds = [
         {
@@ -108,6 +108,11 @@ def as_json(one: Forecast) -> Mapping[str, object]:
             "most": ground.most,
             "fits": ground.fits,
         }
-        for ground in one.grounds
+        for ground in result.grounds
     ]
-    return {"clusters": one.clusters, "fits": one.fits, "answer": one.answer, "grounds": grounds}
+    return {
+        "clusters": result.clusters,
+        "fits": result.fits,
+        "answer": result.answer,
+        "grounds": grounds,
+    }
