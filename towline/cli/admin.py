@@ -139,7 +139,7 @@ def signing_key(config: Config = None, data: Data = None) -> None:
 
 @app.command("log-level")
 def log_level(
-    level: Annotated[str, typer.Argument(help="debug, info, warning or error.")],
+    level: Annotated[str, typer.Argument(help="Log level: debug, info, warning or error.")],
     config: Config = None,
     data: Data = None,
 ) -> None:

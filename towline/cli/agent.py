@@ -45,7 +45,9 @@ def agent(
     trusted_key: Annotated[
         Path | None, typer.Option(help="Public keys (PEM); bundles must be signed by one of them.")
     ] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[
+        str, typer.Option(help="Log level: debug, info, warning or error.")
+    ] = "info",
 ) -> None:
     """Run the agent of one cluster, or diagnose it.
 

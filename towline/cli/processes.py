@@ -52,7 +52,9 @@ def serve(
         typer.Option(help="TLS certificate (PEM file; default: issued by Towline's own CA)."),
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="TLS private key (PEM file).")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="Log level: debug, info, warning or error.")
+    ] = None,
 ) -> None:
     """Run the control plane until SIGTERM or Ctrl-C.
 

@@ -23,7 +23,30 @@ from towline.cli.session import (
 app = typer.Typer(no_args_is_help=True, help="Git repositories.")
 
 Name = Annotated[str, typer.Argument(help="URL or id of the repository.")]
-SecretFile = Annotated[Path | None, typer.Option(help="File containing the value.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="File containing the password or access token.")
+]
+PrivateKeyFile = Annotated[
+    Path | None,
+    typer.Option(help="File containing the private key, for SSH or a GitHub App (PEM)."),
+]
+PassphraseFile = Annotated[
+    Path | None, typer.Option(help="File containing the passphrase of the private key.")
+]
+ClientCertificateFile = Annotated[
+    Path | None, typer.Option(help="File containing the TLS client certificate (PEM).")
+]
+ClientKeyFile = Annotated[
+    Path | None, typer.Option(help="File containing the TLS client key (PEM).")
+]
+AuthorityFile = Annotated[
+    Path | None, typer.Option(help="File containing the CA certificate of the Git server (PEM).")
+]
+KnownHostsFile = Annotated[
+    Path | None, typer.Option(help="File containing SSH known_hosts lines of the Git server.")
+]
+ProxyFile = Annotated[Path | None, typer.Option(help="File containing the URL of the proxy.")]
+WebhookSecretFile = Annotated[Path | None, typer.Option(help="File containing the webhook secret.")]
 Via = Annotated[
     str | None,
     typer.Option(help="Handle or id of a cluster; its agent connects to the Git server."),
@@ -80,18 +103,18 @@ def create_repository(
     context: typer.Context,
     url: Annotated[str, typer.Argument(help="HTTPS or SSH URL to clone from.")],
     username: Username = None,
-    password_file: SecretFile = None,
-    private_key_file: SecretFile = None,
-    passphrase_file: SecretFile = None,
+    password_file: PasswordFile = None,
+    private_key_file: PrivateKeyFile = None,
+    passphrase_file: PassphraseFile = None,
     app_id: AppId = None,
     installation_id: Installation = None,
     api_url: ApiUrl = None,
-    client_certificate_file: SecretFile = None,
-    client_key_file: SecretFile = None,
-    authority_file: SecretFile = None,
-    known_hosts_file: SecretFile = None,
-    proxy_file: SecretFile = None,
-    webhook_secret_file: SecretFile = None,
+    client_certificate_file: ClientCertificateFile = None,
+    client_key_file: ClientKeyFile = None,
+    authority_file: AuthorityFile = None,
+    known_hosts_file: KnownHostsFile = None,
+    proxy_file: ProxyFile = None,
+    webhook_secret_file: WebhookSecretFile = None,
     via: Via = None,
     submodules: Submodules = None,
     output: Output = Format.TABLE,
@@ -115,18 +138,18 @@ def update_repository(
     repository: Name,
     url: Annotated[str | None, typer.Option(help="New URL.")] = None,
     username: Username = None,
-    password_file: SecretFile = None,
-    private_key_file: SecretFile = None,
-    passphrase_file: SecretFile = None,
+    password_file: PasswordFile = None,
+    private_key_file: PrivateKeyFile = None,
+    passphrase_file: PassphraseFile = None,
     app_id: AppId = None,
     installation_id: Installation = None,
     api_url: ApiUrl = None,
-    client_certificate_file: SecretFile = None,
-    client_key_file: SecretFile = None,
-    authority_file: SecretFile = None,
-    known_hosts_file: SecretFile = None,
-    proxy_file: SecretFile = None,
-    webhook_secret_file: SecretFile = None,
+    client_certificate_file: ClientCertificateFile = None,
+    client_key_file: ClientKeyFile = None,
+    authority_file: AuthorityFile = None,
+    known_hosts_file: KnownHostsFile = None,
+    proxy_file: ProxyFile = None,
+    webhook_secret_file: WebhookSecretFile = None,
     via: Via = None,
     submodules: Submodules = None,
     output: Output = Format.TABLE,
