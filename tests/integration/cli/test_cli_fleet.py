@@ -118,7 +118,7 @@ def test_definitions_are_applied_and_reach_the_clusters(
     run("cluster-groups", "unfreeze", "europe")
     newer = ("--version", "9.9.9", "--image", "registry.example.org/towline:9.9.9")
     upgrade = ("cluster-groups", "upgrade-agents", "europe", *newer)
-    assert told(*upgrade, "--without", "eu") == []
+    assert told(*upgrade, "--exclude", "eu") == []
     assert [one["handle"] for one in told(*upgrade)] == ["eu"]
 
     file.write_text(FLEET.replace("items: [{tenant: red}, {tenant: blue}]", "items: []"))

@@ -119,7 +119,7 @@ def moved() -> KubeObject:
         (secret(kind="ConfigMap"), "encrypt the values of Secrets only"),
         (secret(metadata={"name": "db", "labels": {"a": "ENC[AES256_GCM,x]"}}), "Secrets only"),
         (secret(sops={}), "incomplete"),
-        (secret(sops=metadata("any", encrypted_regex="^(d|a|t)+$")), "more than names"),
+        (secret(sops=metadata("any", encrypted_regex="^(d|a|t)+$")), "not a list of names"),
     ],
     ids=[
         "moved",
