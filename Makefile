@@ -81,7 +81,7 @@ demo: setup console-if-npm ## the whole product on this machine, until Ctrl-C; D
 
 .PHONY: test
 test: setup servers charts ## everything that is checked; PYTEST="-k gate" passes options on
-	@checks=lint; if command -v npm >/dev/null; then checks="$$checks console/dist/index.html lint-console test-console"; \
+	@checks="lint docs"; if command -v npm >/dev/null; then checks="$$checks console/dist/index.html lint-console test-console"; \
 	else echo "npm is not here: the web console is not tested" >&2; fi; \
 	$(MAKE) --no-print-directory --output-sync=target --jobs=2 $$checks
 	@# The kubectl that was built serves where the machine has none.
@@ -116,6 +116,10 @@ charts: setup ## lint the Helm charts and package them into dist/charts
 .PHONY: manifests
 manifests: setup ## the charts as plain manifests and bases for Kustomize, below deploy/kubernetes
 	@$(BIN)/python -m charts.manifests .
+
+.PHONY: docs
+docs: setup ## build the documentation as a site into dist/docs; fails on a dead link or anchor
+	@$(BIN)/python docs/build.py dist/docs
 
 .PHONY: image
 image: setup console-if-npm ## the container image for amd64 and arm64 as an OCI archive, without an engine; needs apt
@@ -181,6 +185,7 @@ lock: setup ## resolve the pinned requirements anew; needs uv
 	$$lock --group go -o towline/demo/clusters/assets/go-toolchain.lock; \
 	for server in postgres redis; do $$lock --group $$server -o tests/servers/$$server.lock; done; \
 	$$lock --group charts -o charts/tools.lock; \
+	$$lock --group docs -c requirements-dev.lock -o docs/tools.lock; \
 	$$lock --group audit -o deploy/audit/tools.lock
 
 .PHONY: clean

@@ -1,6 +1,7 @@
 """A control plane is gone and comes back, told by the running programs: `python -m bench.outage`.
 
-One real cluster with its agent. What is printed is what docs/agent.md shows; nothing is judged.
+One real cluster with its agent. docs/explanation/agent.md shows its output.
+The benchmark judges nothing.
 """
 
 import json

@@ -50,7 +50,7 @@ def settings_of(write: GitWrite | None) -> str | None:
 
 @strawberry.input
 class GitFileAttributes:
-    """How one file changes, or one folder; see docs/pipelines.md.
+    """How one file changes, or one folder; see docs/how-to/pipelines.md.
 
     IMAGE takes `image`; FIELD `field` (keys from the root), `value`, `document` and, for
     `${tag}`, `image`; FOLDER takes `source`.

@@ -322,7 +322,7 @@ class StageServiceAttributes:
 
 @strawberry.input
 class StageRolloutAttributes:
-    """See docs/pipelines.md; 0 stands for no limit, and for no failure that may be."""
+    """See docs/how-to/pipelines.md; 0 stands for no limit, and for no failure that may be."""
 
     strategy: Strategy = Strategy.ALL
     max_unavailable: int = 0

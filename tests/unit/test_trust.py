@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs/threats.md", ROOT / "docs/promises.md"]
-SECURITY = ROOT / "docs/security.md"
-SHOWN = re.compile(r"\[(\w+)\]\(\.\./(tests/[\w/]+\.py)\)")
+PAGES = [ROOT / "docs/reference/threats.md", ROOT / "docs/reference/promises.md"]
+SECURITY = ROOT / "docs/explanation/security.md"
+SHOWN = re.compile(r"\[(\w+)\]\((?:\.\./)+(tests/[\w/]+\.py)\)")
 
 
 def shown_by(text: str) -> list[tuple[str, str]]:
