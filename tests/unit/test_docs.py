@@ -57,9 +57,12 @@ def generator() -> dict[str, Any]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub forms them."""
-    heads = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text()), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+    """The anchors of a page: those that it sets, and those of its headings as GitHub forms them."""
+    text = FENCE.sub("", page.read_text())
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return set(re.findall(r'<a id="([^"]+)">', text)) | {
+        re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
