@@ -144,10 +144,11 @@ audit: setup ## known vulnerabilities of all locked packages; fails on what depl
 	@$(BIN)/python -m deploy.audit dist/audit
 
 .PHONY: lint
-lint: setup ## style, types, import rules, generated files
+lint: setup ## style, types, import rules, prose, generated files
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { echo "make fmt puts this in order:" >&2; $(BIN)/ruff format --check .; }
 	@$(BIN)/ty check --quiet $(PACKAGES) || $(BIN)/ty check $(PACKAGES)
+	@$(BIN)/python -m docs.prose.lint
 	@rules=$$($(BIN)/lint-imports --no-logo) || { echo "$$rules" >&2; exit 1; }
 	@generated=$$(mktemp -d); trap 'rm -rf "$$generated"' EXIT; \
 	$(MAKE) --no-print-directory proto schema INTO="$$generated"; \
