@@ -70,9 +70,7 @@ def test_every_claim_has_an_id_and_a_test(page: Path) -> None:
 
 def test_every_claim_is_one_sentence() -> None:
     """One row, one claim: the claim ends with its only full stop and has at most 25 words."""
-    pages = [page for page in PAGES if page.parent == REFERENCE]
-    rows = [row for page in pages for row in page.read_text().splitlines() if CLAIM.match(row)]
-    texts = [row.split(" | ")[-2] for row in rows if not row.startswith("| F")]
+    texts = [row.split(" | ")[-2] for row in claims() if not row.startswith("| F")]
     assert [text for text in texts if not re.fullmatch(r"[^.;]+\.", text)] == []
     assert [text for text in texts if len(text.split()) > 25] == []
 
