@@ -81,7 +81,7 @@ demo: setup console-if-npm ## run a complete installation on this machine until 
 
 .PHONY: test
 test: setup servers charts ## run all checks and tests; PYTEST="-k gate" passes options to pytest
-	@checks=lint; if command -v npm >/dev/null; then checks="$$checks console/dist/index.html lint-console test-console"; \
+	@checks="lint docs"; if command -v npm >/dev/null; then checks="$$checks console/dist/index.html lint-console test-console"; \
 	else echo "npm is not installed: the web console is not tested" >&2; fi; \
 	$(MAKE) --no-print-directory --output-sync=target --jobs=2 $$checks
 	@# The built kubectl is used if the machine has none.
@@ -117,6 +117,10 @@ charts: setup ## lint the Helm charts, and package them into dist/charts
 manifests: setup ## render the charts to plain manifests and Kustomize bases in deploy/kubernetes
 	@$(BIN)/python -m charts.manifests .
 
+.PHONY: docs
+docs: setup ## build the documentation as a site into dist/docs; fails on a dead link or anchor
+	@$(BIN)/python docs/build.py dist/docs
+
 .PHONY: image
 image: setup console-if-npm ## build the container image for amd64 and arm64 as an OCI archive, without an engine; needs apt
 	@$(BIN)/python -m deploy.image dist/image
@@ -140,10 +144,11 @@ audit: setup ## list known vulnerabilities of locked packages; fails unless depl
 	@$(BIN)/python -m deploy.audit dist/audit
 
 .PHONY: lint
-lint: setup ## check style, types, import rules and generated files
+lint: setup ## check style, types, import rules, prose and generated files
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { echo "run make fmt to format these files:" >&2; $(BIN)/ruff format --check .; }
 	@$(BIN)/ty check --quiet $(PACKAGES) || $(BIN)/ty check $(PACKAGES)
+	@$(BIN)/python -m docs.prose.lint
 	@rules=$$($(BIN)/lint-imports --no-logo) || { echo "$$rules" >&2; exit 1; }
 	@generated=$$(mktemp -d); trap 'rm -rf "$$generated"' EXIT; \
 	$(MAKE) --no-print-directory proto schema INTO="$$generated"; \
@@ -181,6 +186,7 @@ lock: setup ## update the pinned requirements; needs uv
 	$$lock --group go -o towline/demo/clusters/assets/go-toolchain.lock; \
 	for server in postgres redis; do $$lock --group $$server -o tests/servers/$$server.lock; done; \
 	$$lock --group charts -o charts/tools.lock; \
+	$$lock --group docs -c requirements-dev.lock -o docs/tools.lock; \
 	$$lock --group audit -o deploy/audit/tools.lock
 
 .PHONY: clean

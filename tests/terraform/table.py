@@ -1,4 +1,4 @@
-"""Writes the table of operations into docs/terraform.md: `python -m tests.terraform.table`."""
+"""Writes the operations into docs/how-to/terraform.md: `python -m tests.terraform.table`."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from graphql import FieldNode, OperationDefinitionNode, parse
 
 from tests.terraform.provider import DOCUMENTS
 
-PAGE = Path(__file__).parents[2] / "docs" / "terraform.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "terraform.md"
 BEGIN, END = "<!-- operations -->\n", "<!-- end of operations -->\n"
 
 _CRUD = ("create", "read", "update", "delete")
@@ -31,10 +31,10 @@ _ASKED_BY = {
 }
 _OTHERS = {
     "GetClusterByHandle": "data source `plural_cluster`, import by `@handle`",
-    "GetClusterWithToken": "`plural_cluster`: an agent is to be installed",
-    "DetachCluster": "`plural_cluster`: delete with `detach`, or in vain",
-    "GetDeploymentSettings": "`plural_cluster`: an agent is to be installed",
-    "GetDeploymentSettingsMinimal": "the same, where the other one failed",
+    "GetClusterWithToken": "`plural_cluster`: install an agent",
+    "DetachCluster": "`plural_cluster`: delete with `detach`, or after a failed delete",
+    "GetDeploymentSettings": "`plural_cluster`: install an agent",
+    "GetDeploymentSettingsMinimal": "fallback of the previous operation",
     "CreateServiceDeploymentWithHandle": "`plural_service_deployment`: create by cluster handle",
     "GetServiceDeploymentByHandle": "`plural_service_wait`",
     "SaveServiceContext": "`plural_service_context`: create, update",
@@ -58,7 +58,7 @@ def page() -> str:
 
 def table() -> str:
     """Every operation, the field of the API that answers it, and what of Terraform asks it."""
-    lines = ["| operation | answered by | asked by |", "|---|---|---|"]
+    lines = ["| operation | API field | caller |", "|---|---|---|"]
     lines += [f"| `{name}` | `{root}` | {asked_by(name)} |" for name, root in operations()]
     return "\n".join(lines) + "\n"
 

@@ -57,9 +57,12 @@ def generator() -> dict[str, Any]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub forms them."""
-    heads = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text()), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+    """The anchors of a page: those that it sets, and those of its headings as GitHub forms them."""
+    text = FENCE.sub("", page.read_text())
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return set(re.findall(r'<a id="([^"]+)">', text)) | {
+        re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -115,7 +118,7 @@ def test_make_targets_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md"], ids=name_of
+    "page", [ROOT / "CONTRIBUTING.md", ROOT / "docs/explanation/architecture.md"], ids=name_of
 )
 def test_rooms_that_are_named_exist(page: Path) -> None:
     named = {room for code in CODE.findall(page.read_text()) for room in ROOM.findall(code)}
@@ -124,7 +127,7 @@ def test_rooms_that_are_named_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_room_is_in_the_architecture(package: str) -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     rooms = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
     assert {room for room in rooms if f"`{package}/{room}/`" not in text} == set()
 
@@ -133,7 +136,7 @@ def test_the_layers_are_those_of_the_import_rules() -> None:
     """The table of layers agrees with .importlinter, name by name and in its order."""
     rules = ConfigParser()
     rules.read(ROOT / ".importlinter")
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     for section in rules.values():
         container = section.get("containers")
         if container:
@@ -143,7 +146,7 @@ def test_the_layers_are_those_of_the_import_rules() -> None:
 
 
 def test_every_table_of_the_store_is_described() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     assert {name for name in metadata.tables if f"`{name}`" not in text} == set()
 
 
@@ -210,3 +213,18 @@ def test_the_examples_are_yaml() -> None:
     for file in files:
         kinds = [one["kind"] for one in yaml.safe_load_all(file.read_text())]
         assert "ClusterRoleBinding" in kinds
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """MkDocs reports dead links; a page that no menu names is found here without a build."""
+    text = (ROOT / "mkdocs.yml").read_text()
+    named = set(re.findall(r"^ +- ([\w/-]+\.md)$", text, re.MULTILINE))
+    assert named == {
+        page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")
+    }
+
+
+def test_pages_are_sorted_by_the_readers_purpose() -> None:
+    """Diataxis: a page teaches, solves a task, states facts or explains."""
+    folders = {page.parent.name for page in (ROOT / "docs").rglob("*.md")}
+    assert folders == {"docs", "tutorial", "how-to", "reference", "explanation"}

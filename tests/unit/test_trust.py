@@ -1,50 +1,80 @@
-"""Each threat and each promise that the documentation names has its tests."""
+"""Each promise, threat and claim on a stolen credential links to tests that exist."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs/threats.md", ROOT / "docs/promises.md"]
-SECURITY = ROOT / "docs/security.md"
-SHOWN = re.compile(r"\[(\w+)\]\(\.\./(tests/[\w/]+\.py)\)")
+REFERENCE = ROOT / "docs/reference"
+TESTS = REFERENCE / "tests.md"
+PAGES = [REFERENCE / "promises.md", REFERENCE / "threats.md", ROOT / "docs/explanation/security.md"]
+CLAIM = re.compile(r"^\| ([PCDFS]\d+(?:\.\d+)?) \|", re.M)
+LISTED = re.compile(
+    r'^\| <a id="(t\d+)"></a>(T\d+) \| `(test_\w+)` \| \[.+\]\(\.\./\.\./(.+)\) \|$', re.M
+)
+LINK = re.compile(r"\[(T\d+)\]\([\w./-]*tests\.md#(t\d+)\)")
 
 
-def shown_by(text: str) -> list[tuple[str, str]]:
-    """Names and files of the tests that a text links to."""
-    return SHOWN.findall(text)
+def claims() -> list[str]:
+    """The table rows with an id, of all pages."""
+    rows = [line for page in PAGES for line in page.read_text().splitlines()]
+    return [row for row in rows if CLAIM.match(row)]
 
 
-def has_test(file: str, name: str) -> bool:
-    return bool(re.search(rf"^\s*(async )?def test_{name}\(", (ROOT / file).read_text(), re.M))
+def listed() -> dict[str, tuple[str, str]]:
+    """Test id → (file, name)."""
+    return {test: (file, name) for _, test, name, file in LISTED.findall(TESTS.read_text())}
 
 
-@pytest.mark.parametrize("page", [*PAGES, SECURITY], ids=lambda page: page.stem)
-def test_every_test_that_is_named_is_there(page: Path) -> None:
+def test_ids_are_unique() -> None:
+    ids = CLAIM.findall("\n".join(claims()))
+    ids += [found[1] for found in LISTED.findall(TESTS.read_text())]
+    assert len(ids) > 400
+    assert [name for name, count in Counter(ids).items() if count > 1] == []
+
+
+def test_every_row_of_the_list_is_well_formed() -> None:
+    rows = [line for line in TESTS.read_text().splitlines() if line.startswith("| <a")]
+    assert [row for row in rows if not LISTED.match(row)] == []
+    assert [
+        names for names in LISTED.findall(TESTS.read_text()) if names[0] != names[1].lower()
+    ] == []
+
+
+def test_every_listed_test_exists() -> None:
+    texts = {file: (ROOT / file).read_text() for file, _ in listed().values()}
     gone = [
-        f"{file}: {name}" for name, file in shown_by(page.read_text()) if not has_test(file, name)
+        f"{file}: {name}"
+        for file, name in listed().values()
+        if not re.search(rf"^\s*(async )?def {name}\(", texts[file], re.M)
     ]
     assert gone == []
 
 
+def test_every_listed_test_is_linked_and_every_link_is_listed() -> None:
+    linked = [link for page in PAGES for link in LINK.findall(page.read_text())]
+    assert [text for text, anchor in linked if text.lower() != anchor] == []
+    assert {text for text, _ in linked} == set(listed())
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_row_is_shown_by_a_test(page: Path) -> None:
-    tables = page.read_text().partition("## Not shown yet")[0]
-    rows = [line for line in tables.splitlines() if line.startswith("| ") and "---" not in line]
-    claims = [row for row in rows if not row.endswith("shown by |")]
-    assert len(claims) > 30
-    assert [row for row in claims if not shown_by(row)] == []
+def test_every_claim_has_an_id_and_a_test(page: Path) -> None:
+    """A table whose head names tests has an id and a link in each row."""
+    tables = re.findall(r"^\| id \|.* tests \|\n\|[-|]+\|\n((?:\|.*\n?)+)", page.read_text(), re.M)
+    rows = [row for table in tables for row in table.splitlines()]
+    assert len(rows) > 20
+    assert [row for row in rows if not CLAIM.match(row) or not LINK.search(row)] == []
 
 
-def test_every_sentence_on_what_a_thief_can_do_is_shown_by_a_test() -> None:
-    stolen = SECURITY.read_text().partition("## What is stolen")[2].partition("\n## ")[0]
-    rows = [line for line in stolen.splitlines() if line.startswith("| ")]
-    claims = [row for row in rows if not row.endswith("shown by |")]
-    assert len(claims) > 20
-    assert [row for row in claims if not shown_by(row)] == []
+def test_every_claim_is_one_sentence() -> None:
+    """One row, one claim: the claim ends with its only full stop and has at most 25 words."""
+    texts = [row.split(" | ")[-2] for row in claims() if not row.startswith("| F")]
+    assert [text for text in texts if not re.fullmatch(r"[^.;]+\.", text)] == []
+    assert [text for text in texts if len(text.split()) > 25] == []
 
 
 def test_no_class_of_threats_is_left_out() -> None:
-    named = re.findall(r"^\| ([CD]\d+) \|", PAGES[0].read_text(), re.M)
+    named = re.findall(r"^\| ([CD]\d+)\.1 \|", (REFERENCE / "threats.md").read_text(), re.M)
     assert named == [f"C{n}" for n in range(1, 24)] + [f"D{n}" for n in range(1, 11)]

@@ -1,4 +1,4 @@
-"""Projects, groups, roles and access on the command line, as docs/access-control.md shows them."""
+"""Projects, groups, roles and access on the command line, as in docs/how-to/access-control.md."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Services for a fleet on the command line, as docs/fleet-services.md shows them."""
+"""Services for a fleet on the command line, as docs/how-to/fleet-services.md shows them."""
 
 import json
 from pathlib import Path

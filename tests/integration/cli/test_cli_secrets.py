@@ -1,5 +1,8 @@
-"""Secrets and configuration flow on the command line, as docs/secrets.md and docs/configuration.md
-show them; no value of a secret comes back."""
+"""Secrets and configuration flow on the command line.
+
+The commands are those of docs/how-to/secrets.md and docs/how-to/configuration.md. No command
+prints a secret's value.
+"""
 
 import json
 from pathlib import Path

@@ -21,7 +21,7 @@ THEMES = ("light", "dark")
 MOST_SCRIPT_BYTES = 200_000
 PHONE: ViewportSize = {"width": 390, "height": 844}
 THUMB = 44
-DOCS = ROOT / "docs" / "console.md"
+DOCS = ROOT / "docs" / "reference" / "console.md"
 _PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 _AXE = """async ([part, rules]) => (await axe.run(part ?? document, {resultTypes: ["violations"],
     ...(rules === null ? {} : {runOnly: rules})})).violations
@@ -143,7 +143,7 @@ def test_every_screen_is_for_everybody(ada: Desk, story: Story) -> None:
     assert {name: what for name, what in found.items() if what} == {}
     report = _report(counts)
     (ARTEFACTS / "axe.md").write_text(report + "\n")
-    assert report in (ROOT / "docs" / "console.md").read_text(), (
+    assert report in (ROOT / "docs" / "reference" / "console.md").read_text(), (
         "docs lack artifacts/console/axe.md"
     )
 

@@ -17,7 +17,7 @@ from tests.integration.serve.waiting import until
 from towline.serve.process import Addresses, Process
 from towline.settings import ServeSettings
 
-# The real provider is nobody's to bring along: see docs/terraform.md.
+# The real provider is nobody's to bring along: see docs/how-to/terraform.md.
 collect_ignore = [] if "PLURAL_PROVIDER_BINARY" in os.environ else ["test_terraform_provider.py"]
 
 ANY_PORT = "127.0.0.1:0"

@@ -62,7 +62,7 @@ async def test_the_control_plane_tells_what_is_documented(tmp_path: Path) -> Non
         await hub.post("mutation { nothing }")
         await hub.ask("# mutation\nquery { me { email } }")
         page = await until(lambda: scrape(hub.addresses.metrics or ""), is_counted)
-    parts = ("The control plane", "The Kubernetes door", "The git cache")
+    parts = ("Control plane", "Kubernetes proxy", "Git cache")
     assert told(page) == documented(*parts)
     assert 'towline_api_requests_total{code="INVALID",kind="mutation"} 1.0' in page
     assert 'towline_api_requests_total{code="OK",kind="query"} 1.0' in page
@@ -84,7 +84,7 @@ async def test_a_tier_of_the_git_cache_tells_its_part(tmp_path: Path) -> None:
         page = await scrape(addresses.metrics or "")
     finally:
         await tier.stop()
-    assert told(page) == documented("The git cache") | {"towline_build_info": "gauge"}
+    assert told(page) == documented("Git cache") | {"towline_build_info": "gauge"}
 
 
 async def test_an_agent_tells_what_is_documented() -> None:
@@ -95,4 +95,4 @@ async def test_an_agent_tells_what_is_documented() -> None:
         page = await scrape(f"127.0.0.1:{pages.port}")
     finally:
         await pages.stop()
-    assert told(page) == documented("The agent")
+    assert told(page) == documented("Agent")

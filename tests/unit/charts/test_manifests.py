@@ -36,7 +36,9 @@ def test_nothing_is_left_out_and_helm_is_not_named(base: str) -> None:
 @kubectl
 def test_the_documented_overlay_says_what_is_its_own(tmp_path: Path) -> None:
     """Kustomize takes it, with image, address and Secret in the Deployment."""
-    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/install.md").read_text(), re.DOTALL)
+    blocks = re.findall(
+        r"```yaml\n(.*?)```", (ROOT / "docs/how-to/install.md").read_text(), re.DOTALL
+    )
     (overlay,) = [one for one in blocks if "kind: Kustomization" in one]
     shutil.copytree(BASES / "agent", tmp_path / "agent")
     mine = tmp_path / "mine"

@@ -14,7 +14,7 @@ promql = pytest.importorskip("promql_parser", reason="`make charts` installs it"
 ROOT = Path(__file__).parents[3]
 RULES = sorted((ROOT / "deploy" / "prometheus").glob("*.yaml"))
 DASHBOARD = ROOT / "deploy" / "grafana" / "towline.json"
-RUNBOOKS = ROOT / "docs" / "runbooks.md"
+RUNBOOKS = ROOT / "docs" / "how-to" / "runbooks.md"
 DOCUMENTED = re.compile(r"^\| `(towline_\w+)` \| (\w+) \|([^|]*)\|", re.MULTILINE)
 
 Json = dict[str, Any]
@@ -94,7 +94,9 @@ def test_every_alert_waits_has_a_severity_and_a_runbook() -> None:
     for rule in alerts():
         assert re.fullmatch(r"\d+m", rule["for"])
         assert rule["labels"]["severity"] in {"warning", "critical"}
-        assert rule["annotations"]["runbook_url"] == f"docs/runbooks.md#{rule['alert'].lower()}"
+        assert (
+            rule["annotations"]["runbook_url"] == f"docs/how-to/runbooks.md#{rule['alert'].lower()}"
+        )
         assert rule["annotations"]["summary"]
 
 

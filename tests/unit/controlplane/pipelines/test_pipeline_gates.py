@@ -98,7 +98,7 @@ def test_what_each_gate_of_people_and_time_answers(
 
 def test_the_table_of_gates_names_every_kind() -> None:
     """What people read of gates is what there is."""
-    page = (Path(__file__).parents[4] / "docs" / "pipelines.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "pipelines.md").read_text()
     section = page.partition("\n## Gates\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([A-Z]+)` \|", section, re.MULTILINE)
     assert sorted(rows) == sorted(GateKind)

@@ -1,0 +1,92 @@
+"""Checks the prose of the repository with `vale`: run `.venv/bin/python -m docs.prose.lint`.
+
+It reads pages, schema descriptions, help texts and docstrings. The rules are below `styles/`.
+`--warnings` prints findings that do not fail, such as long sentences, `--all` every error.
+`allowed.toml` counts the errors that are left for now; `--lower` lowers it to what is found.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from docs.prose.binary import ensure_vale
+from docs.prose.texts import help_texts, python_docs, schema_docs
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("fleet", "controlplane", "syncagent", "gitcache", "proxy", "towline")
+ALLOWED = Path(__file__).with_name("allowed.toml")
+_EXTRACTED = ROOT / "dist" / "prose"
+
+
+def main(words: list[str]) -> int:
+    """Print the findings; 1 if a file group has more errors than `allowed.toml` permits."""
+    extract(_EXTRACTED)
+    found = list(findings(ensure_vale(), warnings="--warnings" in words))
+    errors = Counter(group for group, severity, _ in found if severity == "error")
+    allowed = Counter(tomllib.loads(ALLOWED.read_text())["errors"])
+    over = errors - allowed
+    for group, severity, line in found:
+        if group in over or severity != "error" or "--all" in words:
+            print(line, file=sys.stderr)
+    for group in sorted(over):
+        print(f"{group}: {errors[group]} errors, {allowed[group]} allowed", file=sys.stderr)
+    if "--lower" in words:
+        rows = [f'"{group}" = {count}\n' for group, count in sorted((errors & allowed).items())]
+        ALLOWED.write_text("".join(["[errors]\n", *rows]))
+    return 1 if over else 0
+
+
+def extract(folder: Path) -> None:
+    """Write all prose into `folder` as Markdown, each file at the path of its source."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for source, text in _sources():
+        target = folder / source
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+
+def findings(vale: Path, *, warnings: bool) -> Iterator[tuple[str, str, str]]:
+    """(file group, severity, printable line) of everything that vale reports."""
+    level = "warning" if warnings else "error"
+    done = subprocess.run(
+        [vale, "--config", ROOT / ".vale.ini", "--output=JSON", f"--minAlertLevel={level}", "."],
+        cwd=_EXTRACTED,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not done.stdout.startswith("{"):
+        raise SystemExit(f"vale failed: {done.stdout}{done.stderr}")
+    files: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
+    for file, alerts in sorted(files.items()):
+        source = file.removesuffix(".md") if (ROOT / file.removesuffix(".md")).is_file() else file
+        source = source.replace("cli.help", "cli")
+        group = "help texts" if source == "docs/reference/cli.md" else source.partition("/")[0]
+        for alert in alerts:
+            line = f"{source}:{alert['Line']}: {alert['Severity']}: {alert['Message']}"
+            yield group, alert["Severity"], line
+
+
+def _sources() -> Iterator[tuple[str, str]]:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    for page in [*pages, *(ROOT / "charts").rglob("*.md")]:
+        name = page.relative_to(ROOT).as_posix()
+        if name == "docs/reference/cli.md":
+            yield "docs/reference/cli.help.md", help_texts(page.read_text())
+        else:
+            yield name, page.read_text()
+    yield "schema.graphql.md", schema_docs((ROOT / "schema.graphql").read_text())
+    for package in PACKAGES:
+        for file in (ROOT / package).rglob("*.py"):
+            if "_pb2" not in file.name:
+                yield f"{file.relative_to(ROOT)}.md", python_docs(file.read_text())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
