@@ -25,7 +25,7 @@ function Profile() {
           {data.myGroups.length > 0 && `, in ${data.myGroups.map(({ name }) => name).join(", ")}`}
         </p>
       </section>
-      <Table label="What you may do" titles={["Role", "Where", "Why", "Until"]}>
+      <Table label="Your roles" titles={["Role", "Scope", "Source", "Expires"]}>
         {data.myAccess.map(({ role, scope, why, expiresAt }, index) => (
           <tr key={index}>
             <td>
@@ -41,14 +41,14 @@ function Profile() {
   );
 }
 
-/** Who one is here, by which rights, from where; and who else may do what. */
+/** Profile, access requests, kubeconfig, tokens, sessions and roles. */
 export function AccessPage() {
   return (
     <>
       <h1>Access</h1>
       <Tabs
         tabs={[
-          { id: "profile", title: "You", content: () => <Profile /> },
+          { id: "profile", title: "Profile", content: () => <Profile /> },
           { id: "requests", title: "Requests", content: () => <Requests /> },
           { id: "kubeconfig", title: "kubectl", content: () => <Kubeconfig /> },
           { id: "tokens", title: "Tokens", content: () => <Tokens /> },

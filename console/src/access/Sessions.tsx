@@ -9,7 +9,7 @@ import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
 
-/** Where one is signed in, and the way out. */
+/** Sign-in sessions of the user, with sign-out. */
 export function Sessions() {
   const [{ data, error }] = useQuery({ query: SessionsDocument });
   const [ended, endAll] = useMutation(SignOutEverywhereDocument);
@@ -38,20 +38,20 @@ export function Sessions() {
       {ended.error !== undefined && <Problem error={ended.error} />}
       {asking && (
         <Confirm title="Sign out everywhere?" action="Sign out everywhere" onCancel={() => ask(false)} onConfirm={() => void everywhere()}>
-          <p>All sessions end, this one too. Tokens that you have made stay: revoke them one by one.</p>
+          <p>Ends all your sessions, including this session. Your tokens stay valid until you revoke them.</p>
         </Confirm>
       )}
-      <Table label="Sessions" titles={["Session", "Since", "Used", "Until"]}>
-        {data.sessions.map((one) => (
-          <tr key={one.id}>
-            <td>{one.name}</td>
+      <Table label="Sessions" titles={["Session", "Signed in", "Last used", "Expires"]}>
+        {data.sessions.map((session) => (
+          <tr key={session.id}>
+            <td>{session.name}</td>
             <td>
-              <Age at={one.insertedAt} />
+              <Age at={session.insertedAt} />
             </td>
             <td>
-              <Age at={one.lastUsedAt} />
+              <Age at={session.lastUsedAt} />
             </td>
-            <td>{one.expiresAt?.slice(0, 16).replace("T", " ")}</td>
+            <td>{session.expiresAt?.slice(0, 16).replace("T", " ")}</td>
           </tr>
         ))}
       </Table>

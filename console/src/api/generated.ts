@@ -1123,14 +1123,14 @@ export type LastHourQueryVariables = Exact<{
 
 export type LastHourQuery = { fleetChanges: Array<{ kind: FleetChangeKind, serviceId: string, service: string | null, clusterId: string, cluster: string | null, shaBefore: string | null, shaAfter: string | null, markBefore: ServiceMark | null, markAfter: ServiceMark | null }> };
 
-export type WrongQueryVariables = Exact<{
+export type FailedServicesQueryVariables = Exact<{
   q?: string | null | undefined;
   projectId?: string | null | undefined;
   status?: Array<ServiceDeploymentStatus> | ServiceDeploymentStatus | null | undefined;
 }>;
 
 
-export type WrongQuery = { serviceDeployments: { totalCount: number | null, totalCountKind: CountKind | null, edges: Array<{ node: { id: string, name: string, status: ServiceDeploymentStatus, updatedAt: string, message: string | null, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } }> } };
+export type FailedServicesQuery = { serviceDeployments: { totalCount: number | null, totalCountKind: CountKind | null, edges: Array<{ node: { id: string, name: string, status: ServiceDeploymentStatus, updatedAt: string, message: string | null, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } }> } };
 
 export type CellNamesQueryVariables = Exact<{
   clusterId: string;
@@ -1713,7 +1713,7 @@ export const OverrideContextDocument = typed<OverrideContextMutation, OverrideCo
 export const FleetChangesDocument = typed<FleetChangesSubscription, FleetChangesSubscriptionVariables>("subscription FleetChanges($filter:FleetFilter){fleetDelta(filter:$filter){gone rows{...MapRow}}}" + MapRowText);
 export const FleetAtDocument = typed<FleetAtQuery, FleetAtQueryVariables>("query FleetAt($at:DateTime!){fleet(at:$at){at clusters{clusterId cluster services{serviceId service mark}}}}");
 export const LastHourDocument = typed<LastHourQuery, LastHourQueryVariables>("query LastHour($then:DateTime!$now:DateTime!){fleetChanges(then:$then now:$now){kind serviceId service clusterId cluster shaBefore shaAfter markBefore markAfter}}");
-export const WrongDocument = typed<WrongQuery, WrongQueryVariables>("query Wrong($q:String$projectId:ID$status:[ServiceDeploymentStatus!]){serviceDeployments(first:40 q:$q projectId:$projectId status:$status){totalCount totalCountKind edges{node{id name status updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
+export const FailedServicesDocument = typed<FailedServicesQuery, FailedServicesQueryVariables>("query FailedServices($q:String$projectId:ID$status:[ServiceDeploymentStatus!]){serviceDeployments(first:40 q:$q projectId:$projectId status:$status){totalCount totalCountKind edges{node{id name status updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
 export const CellNamesDocument = typed<CellNamesQuery, CellNamesQueryVariables>("query CellNames($clusterId:ID!$after:String$q:String$status:[ServiceDeploymentStatus!]){serviceDeployments(first:100 after:$after clusterId:$clusterId q:$q status:$status){pageInfo{hasNextPage endCursor}edges{node{id name}}}}");
 export const ProjectsDocument = typed<ProjectsQuery, ProjectsQueryVariables>("query Projects{projects(first:100){edges{node{id name}}}}");
 export const ServiceValuesDocument = typed<ServiceValuesQuery, ServiceValuesQueryVariables>("query ServiceValues($id:ID!){serviceFlow(serviceId:$id){serviceId problem exports{name type value shared}imports{alias sourceId export default value origin}}affectedServices(serviceId:$id){serviceId name clusterId}serviceContextValues(serviceId:$id){context key value origin}}");

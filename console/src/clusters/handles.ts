@@ -1,4 +1,4 @@
-// The handles of all clusters, however many there are.
+// Handles of all clusters, across all pages.
 import { useEffect, useState } from "react";
 import type { CombinedError } from "urql";
 import { client } from "../api/client";
@@ -18,7 +18,7 @@ async function all(): Promise<Handles> {
   return { handles, error: undefined };
 }
 
-/** All handles, page by page; undefined until the last one is there. */
+/** All handles; undefined until the last page has arrived. */
 export function useHandles(): Handles {
   const [known, know] = useState<Handles>({ handles: undefined, error: undefined });
   useEffect(() => {

@@ -2,17 +2,18 @@ import { useState } from "react";
 import { useMutation, useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
 import { GateMeasurementsDocument, GatesDeltaDocument, GatesDocument, SkipGateDocument, type GateFullFragment, type GatesQuery } from "../api/generated";
-import { useAgain } from "../live/useAgain";
+import { useRefetch } from "../live/useRefetch";
 import { toYaml } from "../text/yaml";
 import { Age } from "../ui/Age";
 import { Code } from "../ui/Code";
 import { Confirm } from "../ui/Confirm";
-import { NotShown, NotThere } from "../ui/NotThere";
+import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
 import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
+import { gateState } from "../ui/states";
 import { Status } from "../ui/Status";
-import { GateDecision, gateState } from "./Gates";
+import { GateDecision } from "./Gates";
 import { GATE_KINDS } from "./gatekinds";
 import { askedBefore, askedWithin, type Asked } from "./stages";
 import { Steps } from "./Steps";
@@ -22,7 +23,7 @@ import "./pipelines.css";
 
 type Pipeline = NonNullable<GatesQuery["pipeline"]>;
 
-/** A gate of an edge, or the workflow of a stage, with what it is asked. */
+/** Gate of an edge, or workflow of a stage, with its question. */
 function found({ edges, stages }: Pipeline, id: string): { readonly gate: GateFullFragment; readonly asked: Asked } | null {
   for (const edge of edges) {
     const gate = edge.gates.find((one) => one.id === id);
@@ -45,13 +46,13 @@ function Skip({ gate, asked }: { readonly gate: GateFullFragment; readonly asked
   return (
     <>
       <button type="button" onClick={() => ask(true)}>
-        Let #{number} pass without it…
+        Skip this gate for #{number}…
       </button>
       {asking && (
-        <Confirm title={`Let #${number} pass ${gate.name} without its answer?`} action="Let it pass" typed={gate.name} onCancel={() => ask(false)} onConfirm={() => void go()}>
+        <Confirm title={`Skip ${gate.name} for release #${number}?`} action="Skip gate" typed={gate.name} onCancel={() => ask(false)} onConfirm={() => void go()}>
           {error !== undefined && <Problem error={error} />}
           <label>
-            Why <small>it stands in the history and in the audit trail</small>
+            Reason <small>shown in the activity and in the audit log</small>
             <input value={reason} required maxLength={1000} onChange={(event) => setReason(event.target.value)} />
           </label>
         </Confirm>
@@ -60,20 +61,19 @@ function Skip({ gate, asked }: { readonly gate: GateFullFragment; readonly asked
   );
 }
 
-/** One gate: what it asks, what it has been told, the job that it waits for, and what can be decided. */
+/** Page of one gate: state, approvals, checks and settings. */
 export function GatePage() {
   const { id, gate: gateId } = useParams<{ id: string; gate: string }>();
   const [{ data, error }] = useQuery({ query: GatesDocument, variables: { id } });
   const [changes] = useSubscription({ query: GatesDeltaDocument, variables: { id } }, (count: number | undefined) => (count ?? 0) + 1);
   const [measured, again] = useQuery({ query: GateMeasurementsDocument, variables: { id: gateId } });
-  useAgain(again, String(changes.data ?? 0), gateId);
-  if (error !== undefined && data == null) return <NotShown error={error} what="gate" />;
+  useRefetch(again, String(changes.data ?? 0), gateId);
+  if (error !== undefined && data == null) return <ResourceError error={error} kind="gate" />;
   if (data == null) return <Skeleton lines={10} />;
   const { pipeline } = data;
   const here = pipeline === null ? null : found(pipeline, gateId);
-  if (pipeline === null || here === null) return <NotThere what="gate" />;
+  if (pipeline === null || here === null) return <ResourceNotFound kind="gate" />;
   const { gate, asked } = here;
-  const [tone, word] = gateState(gate.state);
   return (
     <article className="stack">
       <header className="service-head">
@@ -83,12 +83,10 @@ export function GatePage() {
           </p>
           <h1>
             {gate.name}{" "}
-            <Status tone={tone} pill>
-              {word}
-            </Status>
+            <Status state={gateState(gate.state)} pill />
           </h1>
           <p className="quiet">
-            {GATE_KINDS[gate.type].title}: {GATE_KINDS[gate.type].what}
+            {GATE_KINDS[gate.type].title}: {GATE_KINDS[gate.type].description}
           </p>
         </div>
         <span className="fill" />
@@ -98,7 +96,7 @@ export function GatePage() {
       <section className="card stack">
         <h2>
           {asked.release === null ? (
-            "No release waits here"
+            "No release is waiting"
           ) : (
             <span>
               Release #{asked.release.number} by <Person author={asked.release.author} />
@@ -116,8 +114,8 @@ export function GatePage() {
       <Steps steps={stepsOf(gate, measured.data?.gateMeasurements ?? [])} alone={gate.type !== "WORKFLOW"} />
       {gate.settings !== "{}" && (
         <section className="stack">
-          <h2>What it asks</h2>
-          <Code text={toYaml(JSON.parse(gate.settings))} label="What the gate asks" />
+          <h2>Settings</h2>
+          <Code text={toYaml(JSON.parse(gate.settings))} label="Gate settings" />
         </section>
       )}
     </article>

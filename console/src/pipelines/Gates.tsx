@@ -2,21 +2,12 @@ import { useState } from "react";
 import { Link } from "wouter";
 import type { PipelineBoardFragment } from "../api/generated";
 import { Age } from "../ui/Age";
-import { Status, type Tone } from "../ui/Status";
+import { gateState } from "../ui/states";
+import { Status } from "../ui/Status";
 import { Decision } from "./Decision";
 import { askedBefore, type Asked, type Edge, type Gate } from "./stages";
 
-const GATE: Record<string, readonly [Tone, string]> = {
-  OPEN: ["ok", "Open"],
-  PENDING: ["idle", "Not yet"],
-  RUNNING: ["warn", "Waits"],
-  CLOSED: ["bad", "Closed"],
-};
-
-/** Tone and word of a gate's state. */
-export const gateState = (state: string): readonly [Tone, string] => GATE[state] ?? ["idle", state];
-
-/** What somebody can say at a gate now; nothing where it is not theirs to say. */
+/** Approve and reject buttons; nothing while the gate does not wait for a decision. */
 export function GateDecision({ gate, asked }: { readonly gate: Gate; readonly asked: Asked }) {
   const [asking, ask] = useState<"approve" | "reject" | null>(null);
   if (!gate.awaitsDecision || asked.release === null) return null;
@@ -35,21 +26,20 @@ export function GateDecision({ gate, asked }: { readonly gate: Gate; readonly as
   );
 }
 
-/** A gate in a line: what it says, who has approved, and what can be decided. */
+/** One gate in a list: state, approvals and decision buttons. */
 export function GateLine({ gate, asked, pipelineId }: { readonly gate: Gate; readonly asked: Asked; readonly pipelineId: string }) {
-  const [tone, word] = gateState(gate.state);
   return (
     <li>
       <p className="gate-name">
         <Link href={`/pipelines/${pipelineId}/gates/${gate.id}`}>
           <strong>{gate.name}</strong>
         </Link>
-        <Status tone={tone}>{word}</Status>
+        <Status state={gateState(gate.state)} />
       </p>
       <p className="quiet">
         {gate.type.toLowerCase()}
-        {gate.quorum !== null && gate.type === "APPROVAL" && gate.reason === "" && `, ${gate.approvals.length} of ${gate.quorum}`}
-        {gate.notAuthor === true && ", not by its author"}
+        {gate.quorum !== null && gate.type === "APPROVAL" && gate.reason === "" && `, ${gate.approvals.length} of ${gate.quorum} approvals`}
+        {gate.notAuthor === true && ", author excluded"}
       </p>
       {gate.reason !== "" && gate.reason !== asked.reason && <p className="why">{gate.reason}</p>}
       {gate.approvals.map(({ actor, at, comment }) => (
@@ -62,7 +52,7 @@ export function GateLine({ gate, asked, pipelineId }: { readonly gate: Gate; rea
   );
 }
 
-/** What a release has to pass on its way into a stage. */
+/** Gates that a release must pass before a stage. */
 export function Gates({ edge, pipeline }: { readonly edge: Edge; readonly pipeline: PipelineBoardFragment }) {
   const asked = askedBefore(edge, pipeline.stages);
   return (
@@ -73,7 +63,7 @@ export function Gates({ edge, pipeline }: { readonly edge: Edge; readonly pipeli
       {edge.gates.map((gate) => (
         <GateLine key={gate.id} gate={gate} asked={asked} pipelineId={pipeline.id} />
       ))}
-      {edge.gates.length === 0 && <li className="quiet">no gate</li>}
+      {edge.gates.length === 0 && <li className="quiet">No gates</li>}
       {edge.reason !== "" && <li className="why">{edge.reason}</li>}
     </ul>
   );

@@ -9,7 +9,7 @@ type Props = {
   readonly render: ComponentType<{ readonly events: ServiceEventsQuery["serviceEvents"] }>;
 };
 
-/** What the cluster tells of a service's objects. */
+/** Kubernetes Events of a service's objects. */
 export function ServiceEvents({ serviceId, render: Render }: Props) {
   const [{ data, error }, again] = useQuery({ query: ServiceEventsDocument, variables: { id: serviceId } });
   if (error !== undefined && data == null) return <Problem error={error} />;
@@ -18,7 +18,7 @@ export function ServiceEvents({ serviceId, render: Render }: Props) {
     <>
       <div className="bar">
         <button type="button" onClick={() => again({ requestPolicy: "network-only" })}>
-          Read again
+          Refresh
         </button>
       </div>
       <Render events={data.serviceEvents} />
