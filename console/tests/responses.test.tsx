@@ -6,6 +6,7 @@ import { filter, map, pipe } from "wonka";
 import { JobLog } from "../src/pipelines/JobLog";
 import { ServiceChanges } from "../src/services/ServiceChanges";
 import { FormBar } from "../src/ui/FormBar";
+import { Problem } from "../src/ui/Problem";
 import { ResourceError } from "../src/ui/ResourceNotFound";
 
 afterEach(cleanup);
@@ -75,4 +76,15 @@ it("shows missing fields as hints before the first input", () => {
   rerender(<FormBar action="Go" busy={false} complaints={["name is required"]} />);
   expect(screen.getByRole("listitem").textContent).toBe("✕ name is required");
   expect(screen.getByRole<HTMLButtonElement>("button").disabled).toBe(true);
+});
+
+it("shows the request id of an internal error", () => {
+  const error = new CombinedError({ graphQLErrors: [new GraphQLError("hidden", { extensions: { code: "INTERNAL", requestId: "896f07" } })] });
+  render(<Problem error={error} />);
+  expect(screen.getByRole("alert").textContent).toContain("Something went wrong (request 896f07).");
+});
+
+it("says that the connection failed if the server did not respond", () => {
+  render(<Problem error={new CombinedError({ networkError: new Error("offline") })} />);
+  expect(screen.getByRole("alert").textContent).toContain("Connection failed.");
 });

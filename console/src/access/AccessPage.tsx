@@ -1,5 +1,5 @@
 import { useQuery } from "urql";
-import { MineDocument } from "../api/generated";
+import { ProfileDocument } from "../api/generated";
 import { exactly } from "../text/time";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
@@ -13,7 +13,7 @@ import { Tokens } from "./Tokens";
 import { WhoCan } from "./WhoCan";
 
 function Profile() {
-  const [{ data, error }] = useQuery({ query: MineDocument });
+  const [{ data, error }] = useQuery({ query: ProfileDocument });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={6} />;
   return (

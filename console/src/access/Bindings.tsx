@@ -1,7 +1,7 @@
 import { useState, type SubmitEvent } from "react";
 import { useMutation, useQuery } from "urql";
 import { refresh } from "../api/client";
-import { BindingsDocument, GiveRoleDocument, TakeRoleDocument, type BindingsQuery } from "../api/generated";
+import { BindingsDocument, GrantRoleDocument, RevokeRoleDocument, type BindingsQuery } from "../api/generated";
 import { exactly } from "../text/time";
 import { Confirm } from "../ui/Confirm";
 import { textOf } from "../ui/form";
@@ -17,7 +17,7 @@ type Binding = BindingsQuery["roleBindings"][number];
 const holderOf = ({ user, group }: Binding): string => user?.email ?? (group === null ? "deleted user" : `group ${group.name}`);
 
 function GrantForm({ roles, onDone }: { readonly roles: readonly string[]; readonly onDone: () => void }) {
-  const [{ error, fetching }, give] = useMutation(GiveRoleDocument);
+  const [{ error, fetching }, give] = useMutation(GrantRoleDocument);
   const [unknown, setUnknown] = useState("");
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -76,7 +76,7 @@ function GrantForm({ roles, onDone }: { readonly roles: readonly string[]; reado
 /** Role bindings that the user may read. */
 export function Bindings({ roles }: { readonly roles: readonly string[] }) {
   const [{ data, error }] = useQuery({ query: BindingsDocument });
-  const [revoked, revoke] = useMutation(TakeRoleDocument);
+  const [revoked, revoke] = useMutation(RevokeRoleDocument);
   const [isGranting, grant] = useState(false);
   const [chosen, choose] = useState<Binding | null>(null);
   if (error !== undefined && data == null) return <Problem error={error} />;

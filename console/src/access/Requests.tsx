@@ -1,6 +1,6 @@
 import { useEffect, useState, type SubmitEvent } from "react";
 import { useMutation, useQuery, type CombinedError } from "urql";
-import { ApproveAccessDocument, AskAccessDocument, MeDocument, RefuseAccessDocument, RequestsDocument, RevokeAccessDocument, RolesDocument, type AskedFragment } from "../api/generated";
+import { ApproveAccessDocument, RequestAccessDocument, MeDocument, DenyAccessDocument, RequestsDocument, RevokeAccessDocument, RolesDocument, type AccessRequestRowFragment } from "../api/generated";
 import { useNow } from "../live/clock";
 import { exactly } from "../text/time";
 import { Age } from "../ui/Age";
@@ -21,7 +21,7 @@ const FOLLOW = 3_000;
 function RequestForm({ onDone }: { readonly onDone: () => void }) {
   const [{ data }] = useQuery({ query: RolesDocument });
   const [suggested] = useParam("role");
-  const [{ error, fetching }, ask] = useMutation(AskAccessDocument);
+  const [{ error, fetching }, requestAccess] = useMutation(RequestAccessDocument);
   const [unknown, setUnknown] = useState("");
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -29,7 +29,7 @@ function RequestForm({ onDone }: { readonly onDone: () => void }) {
     const scope = await scopeId(textOf(form, "scope"));
     setUnknown(scope === null ? textOf(form, "scope") : "");
     if (scope === null) return;
-    const result = await ask({ role: textOf(form, "role"), scope, minutes: Number(textOf(form, "minutes")), reason: textOf(form, "reason") });
+    const result = await requestAccess({ role: textOf(form, "role"), scope, minutes: Number(textOf(form, "minutes")), reason: textOf(form, "reason") });
     if (result.error !== undefined) return;
     toast("Access requested");
     onDone();
@@ -69,15 +69,15 @@ function RequestForm({ onDone }: { readonly onDone: () => void }) {
 }
 
 /** State of a request. Granted access expires without a further change by the server. */
-function stateOf({ state, expiresAt }: AskedFragment, now: number): State {
+function stateOf({ state, expiresAt }: AccessRequestRowFragment, now: number): State {
   return state === "APPROVED" && expiresAt !== null && new Date(expiresAt).getTime() <= now ? STATES.expired : REQUEST_STATES[state];
 }
 
 /** Requests that the user may read, with decision buttons. */
-function RequestTable({ requests, onProblem }: { readonly requests: readonly AskedFragment[]; readonly onProblem: (error: CombinedError | undefined) => void }) {
+function RequestTable({ requests, onProblem }: { readonly requests: readonly AccessRequestRowFragment[]; readonly onProblem: (error: CombinedError | undefined) => void }) {
   const [me] = useQuery({ query: MeDocument, requestPolicy: "cache-first" });
   const [, approve] = useMutation(ApproveAccessDocument);
-  const [, refuse] = useMutation(RefuseAccessDocument);
+  const [, refuse] = useMutation(DenyAccessDocument);
   const [, revoke] = useMutation(RevokeAccessDocument);
   const now = useNow();
   const report = ({ error }: { readonly error?: CombinedError | undefined }) => onProblem(error);
@@ -127,15 +127,15 @@ function RequestTable({ requests, onProblem }: { readonly requests: readonly Ask
 
 /** Temporary access: requested by request user, approved by another, expires automatically. */
 export function Requests() {
-  const [{ data, error }, again] = useQuery({ query: RequestsDocument, requestPolicy: "network-only" });
+  const [{ data, error }, refetch] = useQuery({ query: RequestsDocument, requestPolicy: "network-only" });
   const [problem, complain] = useState<CombinedError>();
   useEffect(() => {
-    const timer = setInterval(() => again({ requestPolicy: "network-only" }), FOLLOW);
+    const timer = setInterval(() => refetch({ requestPolicy: "network-only" }), FOLLOW);
     return () => clearInterval(timer);
-  }, [again]);
+  }, [refetch]);
   return (
     <div className="stack">
-      <RequestForm onDone={() => again({ requestPolicy: "network-only" })} />
+      <RequestForm onDone={() => refetch({ requestPolicy: "network-only" })} />
       {problem !== undefined && <Problem error={problem} />}
       {error !== undefined && data == null && <Problem error={error} />}
       {data == null ? error === undefined && <Skeleton lines={4} /> : <RequestTable requests={data.accessRequests} onProblem={complain} />}

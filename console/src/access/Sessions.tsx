@@ -13,14 +13,14 @@ import { Table } from "../ui/Table";
 export function Sessions() {
   const [{ data, error }] = useQuery({ query: SessionsDocument });
   const [ended, endAll] = useMutation(SignOutEverywhereDocument);
-  const leave = async () => {
+  const signOut = async () => {
     const response = await fetch("/oauth/session", { method: "DELETE", headers: CSRF });
     if (response.ok) signedOut();
   };
-  const [asking, ask] = useState(false);
-  const everywhere = async () => {
+  const [dialog, setDialog] = useState(false);
+  const signOutEverywhere = async () => {
     const result = await endAll({});
-    ask(false);
+    setDialog(false);
     if (result.error === undefined) signedOut();
   };
   if (error !== undefined && data == null) return <Problem error={error} />;
@@ -28,16 +28,16 @@ export function Sessions() {
   return (
     <>
       <div className="bar">
-        <button type="button" onClick={() => void leave()}>
+        <button type="button" onClick={() => void signOut()}>
           Sign out
         </button>
-        <button type="button" className="danger" onClick={() => ask(true)}>
-          Sign out everywhere…
+        <button type="button" className="danger" onClick={() => setDialog(true)}>
+          Sign out signOutEverywhere…
         </button>
       </div>
       {ended.error !== undefined && <Problem error={ended.error} />}
-      {asking && (
-        <Confirm title="Sign out everywhere?" action="Sign out everywhere" onCancel={() => ask(false)} onConfirm={() => void everywhere()}>
+      {dialog && (
+        <Confirm title="Sign out signOutEverywhere?" action="Sign out everywhere" onCancel={() => setDialog(false)} onConfirm={() => void signOutEverywhere()}>
           <p>Ends all your sessions, including this session. Your tokens stay valid until you revoke them.</p>
         </Confirm>
       )}

@@ -11,10 +11,10 @@ import { Table } from "../ui/Table";
 
 /** Access tokens for programs that act as the user. */
 export function Tokens() {
-  const [{ data, error }, again] = useQuery({ query: TokensDocument });
+  const [{ data, error }, refetch] = useQuery({ query: TokensDocument });
   const [made, create] = useMutation(CreateTokenDocument);
   const [revoked, revoke] = useMutation(RevokeTokenDocument);
-  const [leaving, leave] = useState<{ readonly id: string; readonly name: string } | null>(null);
+  const [chosen, choose] = useState<{ readonly id: string; readonly name: string } | null>(null);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={4} />;
   const problem = made.error ?? revoked.error;
@@ -22,11 +22,11 @@ export function Tokens() {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     await create({ attributes: { name: textOf(form, "name"), expiresInDays: Number(textOf(form, "days")) } });
-    again({ requestPolicy: "network-only" });
+    refetch({ requestPolicy: "network-only" });
   };
   const end = async () => {
-    if (leaving !== null) await revoke({ id: leaving.id });
-    leave(null);
+    if (chosen !== null) await revoke({ id: chosen.id });
+    choose(null);
   };
   const secret = made.data?.createAccessToken.token;
   return (
@@ -57,7 +57,7 @@ export function Tokens() {
             <td>{token.revokedAt === null ? token.expiresAt?.slice(0, 10) : "revoked"}</td>
             <td>
               {token.revokedAt === null && (
-                <button type="button" onClick={() => leave(token)}>
+                <button type="button" onClick={() => choose(token)}>
                   Revoke…
                 </button>
               )}
@@ -65,8 +65,8 @@ export function Tokens() {
           </tr>
         ))}
       </Table>
-      {leaving !== null && (
-        <Confirm title={`Revoke ${leaving.name}?`} action="Revoke token" onConfirm={() => void end()} onCancel={() => leave(null)}>
+      {chosen !== null && (
+        <Confirm title={`Revoke ${chosen.name}?`} action="Revoke token" onConfirm={() => void end()} onCancel={() => choose(null)}>
           <p>Programs that use this token lose access immediately, and their open sessions end within seconds.</p>
         </Confirm>
       )}

@@ -1,6 +1,6 @@
 // Scopes of roles as users write them: `project/shop`, `cluster/dev`, `service/dev/web`.
 import { client } from "../api/client";
-import { PlaceIdsDocument } from "../api/generated";
+import { ScopeIdsDocument } from "../api/generated";
 
 export const SCOPE_HINT = "everywhere, project/NAME, cluster/HANDLE or service/HANDLE/NAME";
 
@@ -20,7 +20,7 @@ export async function scopeId(text: string): Promise<string | null> {
   if (scope === null) return null;
   const [kind, cluster, name] = scope;
   const asked = { cluster, name, isProject: kind === "project", isCluster: kind === "cluster", isService: kind === "service" };
-  const { data } = await client.query(PlaceIdsDocument, asked, { requestPolicy: "network-only" }).toPromise();
+  const { data } = await client.query(ScopeIdsDocument, asked, { requestPolicy: "network-only" }).toPromise();
   const found = data?.project ?? data?.cluster ?? data?.serviceDeployment;
   return found == null ? null : `${kind}:${found.id}`;
 }

@@ -9,14 +9,14 @@ import { Login, LoginAgain } from "./Login";
 /** Shows the page to signed-in users. If a session expires, the sign-in dialog opens over the page. */
 export function SessionGate({ children }: { readonly children: ReactNode }) {
   const session = useSession();
-  const [{ data, error }, again] = useQuery({ query: MeDocument });
+  const [{ data, error }, refetch] = useQuery({ query: MeDocument });
   const known = data != null;
   useEffect(() => {
     if (known && error === undefined) signedIn();
   }, [known, error]);
   const done = () => {
     signedIn();
-    again({ requestPolicy: "network-only" });
+    refetch({ requestPolicy: "network-only" });
     refresh();
   };
   if (session === "out") return <Login onDone={done} />;

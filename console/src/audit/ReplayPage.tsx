@@ -42,13 +42,13 @@ export function ReplayPage() {
   useEffect(() => {
     if (cast === null || host.current === null) return undefined;
     const element = host.current;
-    let gone = false;
+    let cancelled = false;
     let end = () => {};
     void import("../terminal/player").then(({ play }) => {
-      if (!gone) end = play(element, cast, speed);
+      if (!cancelled) end = play(element, cast, speed);
     });
     return () => {
-      gone = true;
+      cancelled = true;
       end();
     };
   }, [cast, speed, round]);

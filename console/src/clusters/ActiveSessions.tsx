@@ -11,7 +11,7 @@ import { toast } from "../ui/toast";
 
 /** Open requests through the Kubernetes proxy, such as watches and shells; each can be ended. */
 export function ActiveSessions({ handle }: { readonly handle: string }) {
-  const [{ data, error }, again] = useQuery({ query: OpenStreamsDocument, variables: { cluster: handle }, requestPolicy: "network-only" });
+  const [{ data, error }, refetch] = useQuery({ query: OpenStreamsDocument, variables: { cluster: handle }, requestPolicy: "network-only" });
   const [ended, end] = useMutation(EndStreamDocument);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={4} />;
@@ -19,7 +19,7 @@ export function ActiveSessions({ handle }: { readonly handle: string }) {
   const stop = async (id: string) => {
     const result = await end({ id });
     if (result.error === undefined) toast("Session ended; its user sees who ended it");
-    again({ requestPolicy: "network-only" });
+    refetch({ requestPolicy: "network-only" });
   };
   return (
     <>

@@ -27,7 +27,7 @@ function Figures({ cluster }: { readonly cluster: Cluster }) {
   const figures: readonly (readonly [string, string])[] = [
     ["Kubernetes", cluster.currentVersion ?? "–"],
     ["Distribution", cluster.distro?.toLowerCase() ?? "–"],
-    ["Nodes", cluster.nodeCount?.toString() ?? "–"],
+    ["Nodes", cluster.nodeCount?.toLocaleString() ?? "–"],
     ["CPU", facts.cpuMillis === null ? "–" : `${Math.round(facts.cpuMillis / 100) / 10} cores`],
     ["Memory", facts.memoryBytes === null ? "–" : `${Math.round(facts.memoryBytes / GIB)} GiB`],
     ["Pod capacity", facts.podCapacity?.toLocaleString() ?? "–"],
@@ -65,16 +65,16 @@ function DeprecatedApis({ cluster }: { readonly cluster: Cluster }) {
 }
 
 function Maintenance({ cluster }: { readonly cluster: Cluster }) {
-  const [asking, ask] = useState<"rotate" | "detach" | null>(null);
+  const [dialog, setDialog] = useState<"rotate" | "detach" | null>(null);
   const [rotated, rotate] = useMutation(RotateTokenDocument);
   const [detached, detach] = useMutation(DetachClusterDocument);
   const [, go] = useLocation();
   const error = rotated.error ?? detached.error;
   const token = rotated.data?.rotateClusterToken?.deployToken;
   const end = async () => {
-    const result = asking === "rotate" ? await rotate({ id: cluster.id }) : await detach({ id: cluster.id });
-    ask(null);
-    if (result.error !== undefined || asking === "rotate") return;
+    const result = dialog === "rotate" ? await rotate({ id: cluster.id }) : await detach({ id: cluster.id });
+    setDialog(null);
+    if (result.error !== undefined || dialog === "rotate") return;
     toast(`${cluster.handle} removed from Towline; its workloads stay`);
     go("/clusters");
   };
@@ -89,24 +89,24 @@ function Maintenance({ cluster }: { readonly cluster: Cluster }) {
       <section className="card stack">
         <h2>Agent</h2>
         <div className="bar">
-          <button type="button" onClick={() => ask("rotate")}>
+          <button type="button" onClick={() => setDialog("rotate")}>
             Rotate deploy token…
           </button>
-          <button type="button" className="danger" onClick={() => ask("detach")}>
+          <button type="button" className="danger" onClick={() => setDialog("detach")}>
             Remove cluster…
           </button>
         </div>
       </section>
-      {asking !== null && (
+      {dialog !== null && (
         <Confirm
-          title={asking === "rotate" ? `Rotate the deploy token of ${cluster.handle}?` : `Remove ${cluster.handle} from Towline?`}
-          action={asking === "rotate" ? "Rotate token" : "Remove cluster"}
-          typed={asking === "detach" ? cluster.handle : undefined}
+          title={dialog === "rotate" ? `Rotate the deploy token of ${cluster.handle}?` : `Remove ${cluster.handle} from Towline?`}
+          action={dialog === "rotate" ? "Rotate token" : "Remove cluster"}
+          typed={dialog === "detach" ? cluster.handle : undefined}
           onConfirm={() => void end()}
-          onCancel={() => ask(null)}
+          onCancel={() => setDialog(null)}
         >
           <p>
-            {asking === "rotate"
+            {dialog === "rotate"
               ? "The old token stops working immediately. The agent stays offline until you configure the new token."
               : "Removes the cluster and its services from Towline. The workloads stay, and Towline no longer manages them."}
           </p>

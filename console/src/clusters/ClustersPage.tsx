@@ -45,7 +45,7 @@ function Row({ cluster }: { readonly cluster: ClusterRowFragment }) {
       <td>
         {cluster.currentVersion} <span className="quiet">{cluster.distro?.toLowerCase()}</span>
       </td>
-      <td className="number">{cluster.nodeCount}</td>
+      <td className="number">{cluster.nodeCount?.toLocaleString()}</td>
       <td>{cluster.agentVersion}</td>
       <td>
         {cluster.tags.map(({ name, value }) => (

@@ -2,6 +2,7 @@ import { useEffect, useState, type SubmitEvent } from "react";
 import { useMutation, useQuery, useSubscription } from "urql";
 import { Link } from "wouter";
 import { ClusterDeltaDocument, ClusterDocument, CreateClusterDocument } from "../api/generated";
+import { counted } from "../text/counts";
 import { textOf } from "../ui/form";
 import { FormBar } from "../ui/FormBar";
 import { Secret } from "../ui/Secret";
@@ -51,7 +52,7 @@ function Connection({ id, handle }: { readonly id: string; readonly handle: stri
     <li className="card done" aria-live="polite">
       <h2>Connection</h2>
       <p className="connected">
-        <Status state={STATES.connected} /> Kubernetes {cluster.currentVersion ?? "…"}, {cluster.nodeCount ?? "…"} nodes, agent {cluster.agentVersion ?? "…"}
+        <Status state={STATES.connected} /> Kubernetes {cluster.currentVersion ?? "…"}, {cluster.nodeCount === null ? "… nodes" : counted(cluster.nodeCount, "node")}, agent {cluster.agentVersion ?? "…"}
       </p>
       <div className="bar">
         <Link className="button primary" href="/services/new">

@@ -20,15 +20,15 @@ async function all(): Promise<Handles> {
 
 /** All handles; undefined until the last page has arrived. */
 export function useHandles(): Handles {
-  const [known, know] = useState<Handles>({ handles: undefined, error: undefined });
+  const [state, setState] = useState<Handles>({ handles: undefined, error: undefined });
   useEffect(() => {
-    let gone = false;
+    let cancelled = false;
     void all().then((found) => {
-      if (!gone) know(found);
+      if (!cancelled) setState(found);
     });
     return () => {
-      gone = true;
+      cancelled = true;
     };
   }, []);
-  return known;
+  return state;
 }

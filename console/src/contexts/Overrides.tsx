@@ -97,13 +97,13 @@ function Edit({ contextId, scope, before, onDone }: EditProps) {
 
 /** Overrides of a context for projects, groups and clusters; the narrowest scope wins. */
 export function Overrides({ contextId }: { readonly contextId: string }) {
-  const [{ data, error }, again] = useQuery({ query: ContextOverridesDocument, variables: { id: contextId } });
+  const [{ data, error }, refetch] = useQuery({ query: ContextOverridesDocument, variables: { id: contextId } });
   const [scope, choose] = useState<Scope | null>(null);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={3} />;
   const done = () => {
     choose(null);
-    again({ requestPolicy: "network-only" });
+    refetch({ requestPolicy: "network-only" });
   };
   return (
     <section className="stack" aria-label="Values by scope">

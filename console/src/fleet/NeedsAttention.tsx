@@ -18,9 +18,9 @@ type Props = { readonly rows: readonly MapRowFragment[]; readonly q: string; rea
 export function NeedsAttention({ rows, q, now, moves }: Props) {
   const failed = rows.map(({ id, services }) => `${id} ${services.split("F").length}`).join();
   const offline = rows.filter(({ pingedAt }) => pingedAt === null || now - new Date(pingedAt).getTime() > OFFLINE_AFTER);
-  const [{ data, error }, again] = useQuery({ query: FailedServicesDocument, variables: { q: q || null, projectId: null, status: ["FAILED"] } });
+  const [{ data, error }, refetch] = useQuery({ query: FailedServicesDocument, variables: { q: q || null, projectId: null, status: ["FAILED"] } });
   // The map is live; the list is fetched again when a number of failures changes.
-  useRefetch(again, moves === 0 ? "" : failed, q);
+  useRefetch(refetch, moves === 0 ? "" : failed, q);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={5} />;
   const { edges, totalCount } = data.serviceDeployments;

@@ -23,12 +23,12 @@ function usePicture(serviceId: string, affected: readonly string[]): FlowPicture
   const [picture, show] = useState<FlowPicture | null>(null);
   const key = affected.join();
   useEffect(() => {
-    let gone = false;
+    let cancelled = false;
     void around(serviceId, key === "" ? [] : key.split(",")).then(({ found, cut }) => {
-      if (!gone) show(flowGraph(serviceId, found, cut));
+      if (!cancelled) show(flowGraph(serviceId, found, cut));
     });
     return () => {
-      gone = true;
+      cancelled = true;
     };
   }, [serviceId, key]);
   return picture;
@@ -153,14 +153,14 @@ function Part({ title, children }: { readonly title: string; readonly children: 
 
 /** Values of a service: imports, exports, context values and secrets, with their sources. */
 export function Values({ serviceId }: { readonly serviceId: string }) {
-  const [{ data, error }, again] = useQuery({ query: ServiceValuesDocument, variables: { id: serviceId } });
+  const [{ data, error }, refetch] = useQuery({ query: ServiceValuesDocument, variables: { id: serviceId } });
   const [editing, edit] = useState(false);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={8} />;
   const { serviceFlow: flow, affectedServices, serviceContextValues } = data;
   const done = () => {
     edit(false);
-    again({ requestPolicy: "network-only" });
+    refetch({ requestPolicy: "network-only" });
   };
   return (
     <div className="stack">

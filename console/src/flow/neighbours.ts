@@ -9,7 +9,7 @@ export type FlowPicture = { readonly nodes: readonly GraphNode[]; readonly edges
 
 const MAX_SERVICES = 60;
 
-async function ask(id: string): Promise<Found | null> {
+async function fetchFlow(id: string): Promise<Found | null> {
   const { data } = await client.query(FlowOfDocument, { id }).toPromise();
   return data == null ? null : { ...data, id };
 }
@@ -17,16 +17,16 @@ async function ask(id: string): Promise<Found | null> {
 /** Services that a service imports from, directly or through others, and those in `below`: at most 60. Leaves out those that the user may not read. */
 export async function around(id: string, below: readonly string[]): Promise<{ readonly found: readonly Found[]; readonly cut: boolean }> {
   const known = new Map<string, Found>();
-  let wanted = [id, ...below];
+  let pending = [id, ...below];
   let cut = false;
-  while (wanted.length > 0) {
-    const room = MAX_SERVICES - known.size;
-    cut ||= wanted.length > room;
-    const asked = await Promise.all(wanted.slice(0, room).map(ask));
-    const fresh = asked.filter((service) => service !== null);
+  while (pending.length > 0) {
+    const remaining = MAX_SERVICES - known.size;
+    cut ||= pending.length > remaining;
+    const responses = await Promise.all(pending.slice(0, remaining).map(fetchFlow));
+    const fresh = responses.filter((service) => service !== null);
     for (const service of fresh) known.set(service.id, service);
     const sources = fresh.flatMap(({ serviceFlow }) => serviceFlow.imports.map(({ sourceId }) => sourceId));
-    wanted = known.size >= MAX_SERVICES ? [] : [...new Set(sources)].filter((source) => !known.has(source));
+    pending = known.size >= MAX_SERVICES ? [] : [...new Set(sources)].filter((source) => !known.has(source));
     if (fresh.length === 0) break;
   }
   return { found: [...known.values()], cut };

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
-import { ComponentDocument, ComponentEventsDocument, ComponentLiveDocument, OfServiceDocument, ServiceDeltaDocument, type ComponentQuery } from "../api/generated";
+import { ComponentDocument, ComponentEventsDocument, ComponentLiveDocument, OwnerServiceDocument, ServiceDeltaDocument, type ComponentQuery } from "../api/generated";
 import { OFFLINE_AFTER } from "../clusters/offline";
 import { useRefetch } from "../live/useRefetch";
 import { componentState, STATES } from "../ui/states";
@@ -24,7 +24,7 @@ type Family = NonNullable<ComponentQuery["component"]>;
 type Relative = { readonly id: string; readonly kind: string; readonly name: string; readonly state: string | null };
 
 function Live({ id }: { readonly id: string }) {
-  const [{ data, error, fetching }, again] = useQuery({ query: ComponentLiveDocument, variables: { id }, requestPolicy: "network-only" });
+  const [{ data, error, fetching }, refetch] = useQuery({ query: ComponentLiveDocument, variables: { id }, requestPolicy: "network-only" });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={14} />;
   if (data.componentLive === null) return <p className="quiet">This object is no longer in the cluster.</p>;
@@ -34,7 +34,7 @@ function Live({ id }: { readonly id: string }) {
         <span className="quiet">
           read <Age at={data.componentLive.readAt} staleAfter={OFFLINE_AFTER} />
         </span>
-        <button type="button" disabled={fetching} onClick={() => again({ requestPolicy: "network-only" })}>
+        <button type="button" disabled={fetching} onClick={() => refetch({ requestPolicy: "network-only" })}>
           Refresh
         </button>
       </div>
@@ -112,11 +112,11 @@ function tabsOf(family: Family, handle: string): readonly [Tab, ...Tab[]] {
 /** Page of one object: state, owners, manifest, drift, events, logs and shell. */
 export function ObjectPage() {
   const { id } = useParams<{ id: string }>();
-  const [{ data, error }, again] = useQuery({ query: ComponentDocument, variables: { id } });
+  const [{ data, error }, refetch] = useQuery({ query: ComponentDocument, variables: { id } });
   const serviceId = data?.component == null ? "" : serviceOf(data.component);
   const [moved] = useSubscription({ query: ServiceDeltaDocument, variables: { id: serviceId }, pause: serviceId === "" });
-  useRefetch(again, moved.data?.serviceDeploymentDelta.payload?.observedAt ?? "");
-  const [owner] = useQuery({ query: OfServiceDocument, variables: { id: serviceId }, pause: serviceId === "" });
+  useRefetch(refetch, moved.data?.serviceDeploymentDelta.payload?.observedAt ?? "");
+  const [owner] = useQuery({ query: OwnerServiceDocument, variables: { id: serviceId }, pause: serviceId === "" });
   if (error !== undefined && data == null) return <ResourceError error={error} kind="object" />;
   if (data == null) return <Skeleton lines={14} />;
   if (data.component === null) return <ResourceNotFound kind="object" />;

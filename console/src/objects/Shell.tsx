@@ -48,14 +48,14 @@ function Screen({ handle, pod, container }: Props & { readonly container: string
   const host = useRef<HTMLDivElement>(null);
   const { namespace, name } = pod;
   useEffect(() => {
-    let gone = false;
+    let cancelled = false;
     let end = () => {};
     void import("../terminal/session").then(({ openShell }) => {
-      if (gone || host.current === null) return;
+      if (cancelled || host.current === null) return;
       end = openShell(host.current, handle, { namespace, name }, container);
     });
     return () => {
-      gone = true;
+      cancelled = true;
       end();
     };
   }, [handle, namespace, name, container]);

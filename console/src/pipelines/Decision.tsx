@@ -6,14 +6,14 @@ import { Confirm } from "../ui/Confirm";
 import { Problem } from "../ui/Problem";
 import { toast } from "../ui/toast";
 import { FleetDiff } from "./FleetDiff";
-import type { Asked, Gate } from "./stages";
+import type { GateQuestion, Gate } from "./stages";
 
-type Props = { readonly gate: Gate; readonly asked: Asked; readonly verdict: "approve" | "reject"; readonly onDone: () => void };
+type Props = { readonly gate: Gate; readonly question: GateQuestion; readonly verdict: "approve" | "reject"; readonly onDone: () => void };
 
 // Above this number of services, equal changes are grouped.
 const MAX_COMPARED = 20;
 
-function Digest({ digest: { serviceId, service, sha, digest }, isCompared }: { readonly digest: Asked["digests"][number]; readonly isCompared: boolean }) {
+function Digest({ digest: { serviceId, service, sha, digest }, isCompared }: { readonly digest: GateQuestion["digests"][number]; readonly isCompared: boolean }) {
   return (
     <section>
       <p className="quiet">
@@ -25,7 +25,7 @@ function Digest({ digest: { serviceId, service, sha, digest }, isCompared }: { r
 }
 
 /** Changes of each commit of a release: in this stage, if it has many services, and in the fleet. */
-function FleetDiffs({ digests }: { readonly digests: Asked["digests"] }) {
+function FleetDiffs({ digests }: { readonly digests: GateQuestion["digests"] }) {
   const commits = new Map(digests.map(({ sha, serviceId }) => [sha, serviceId]));
   return [...commits].map(([sha, serviceId]) => {
     const commit = sha.slice(0, 12);
@@ -40,34 +40,34 @@ function FleetDiffs({ digests }: { readonly digests: Asked["digests"] }) {
 }
 
 /** Dialog that approves or rejects a release; shows the exact digests and their changes. */
-export function Decision({ gate, asked, verdict, onDone }: Props) {
+export function Decision({ gate, question, verdict, onDone }: Props) {
   const [comment, setComment] = useState("");
   const [approved, approve] = useMutation(ApproveDocument);
   const [rejected, reject] = useMutation(RejectDocument);
   const error = approved.error ?? rejected.error;
   const isApproval = verdict === "approve";
   const decide = async () => {
-    const digests = asked.digests.map(({ serviceId, digest }) => ({ serviceId, digest }));
+    const digests = question.digests.map(({ serviceId, digest }) => ({ serviceId, digest }));
     const result = isApproval ? await approve({ gate: gate.id, digests, comment }) : await reject({ gate: gate.id, comment });
     if (result.error !== undefined) return;
-    toast(isApproval ? `Release approved for ${asked.stage}` : "Release rejected");
+    toast(isApproval ? `Release approved for ${question.stage}` : "Release rejected");
     onDone();
   };
   return (
     <Confirm
-      title={`${isApproval ? "Approve" : "Reject"} release #${asked.release?.number ?? "?"} for ${asked.stage}?`}
+      title={`${isApproval ? "Approve" : "Reject"} release #${question.release?.number ?? "?"} for ${question.stage}?`}
       action={isApproval ? "Approve release" : "Reject release"}
       onCancel={onDone}
       onConfirm={() => void decide()}
     >
       {error !== undefined && <Problem error={error} />}
       <div className="preview stack">
-        {asked.digests.map((digest) => (
-          <Digest key={digest.serviceId} digest={digest} isCompared={asked.digests.length <= MAX_COMPARED} />
+        {question.digests.map((digest) => (
+          <Digest key={digest.serviceId} digest={digest} isCompared={question.digests.length <= MAX_COMPARED} />
         ))}
-        {asked.digests.length === 0 && <p className="quiet">Not rendered for this stage yet.</p>}
+        {question.digests.length === 0 && <p className="quiet">Not rendered for this stage yet.</p>}
       </div>
-      {isApproval && <FleetDiffs digests={asked.digests} />}
+      {isApproval && <FleetDiffs digests={question.digests} />}
       <label>
         Comment
         <textarea rows={2} value={comment} maxLength={2000} onChange={(event) => setComment(event.target.value)} />

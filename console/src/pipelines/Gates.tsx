@@ -5,29 +5,29 @@ import { Age } from "../ui/Age";
 import { gateState } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Decision } from "./Decision";
-import { askedBefore, type Asked, type Edge, type Gate } from "./stages";
+import { edgeQuestion, type GateQuestion, type Edge, type Gate } from "./stages";
 
 /** Approve and reject buttons; nothing while the gate does not wait for a decision. */
-export function GateDecision({ gate, asked }: { readonly gate: Gate; readonly asked: Asked }) {
-  const [asking, ask] = useState<"approve" | "reject" | null>(null);
-  if (!gate.awaitsDecision || asked.release === null) return null;
+export function GateDecision({ gate, question }: { readonly gate: Gate; readonly question: GateQuestion }) {
+  const [dialog, setDialog] = useState<"approve" | "reject" | null>(null);
+  if (!gate.awaitsDecision || question.release === null) return null;
   return (
     <>
       <div className="decide">
-        <button type="button" className="primary" onClick={() => ask("approve")}>
+        <button type="button" className="primary" onClick={() => setDialog("approve")}>
           Approve…
         </button>
-        <button type="button" onClick={() => ask("reject")}>
+        <button type="button" onClick={() => setDialog("reject")}>
           Reject…
         </button>
       </div>
-      {asking !== null && <Decision gate={gate} asked={asked} verdict={asking} onDone={() => ask(null)} />}
+      {dialog !== null && <Decision gate={gate} question={question} verdict={dialog} onDone={() => setDialog(null)} />}
     </>
   );
 }
 
 /** One gate in a list: state, approvals and decision buttons. */
-export function GateLine({ gate, asked, pipelineId }: { readonly gate: Gate; readonly asked: Asked; readonly pipelineId: string }) {
+export function GateLine({ gate, question, pipelineId }: { readonly gate: Gate; readonly question: GateQuestion; readonly pipelineId: string }) {
   return (
     <li>
       <p className="gate-name">
@@ -41,27 +41,27 @@ export function GateLine({ gate, asked, pipelineId }: { readonly gate: Gate; rea
         {gate.quorum !== null && gate.type === "APPROVAL" && gate.reason === "" && `, ${gate.approvals.length} of ${gate.quorum} approvals`}
         {gate.notAuthor === true && ", author excluded"}
       </p>
-      {gate.reason !== "" && gate.reason !== asked.reason && <p className="why">{gate.reason}</p>}
+      {gate.reason !== "" && gate.reason !== question.reason && <p className="why">{gate.reason}</p>}
       {gate.approvals.map(({ actor, at, comment }) => (
         <p key={actor}>
           <span className="status ok">✓ {actor}</span> <Age at={at} /> {comment}
         </p>
       ))}
-      <GateDecision gate={gate} asked={asked} />
+      <GateDecision gate={gate} question={question} />
     </li>
   );
 }
 
 /** Gates that a release must pass before a stage. */
 export function Gates({ edge, pipeline }: { readonly edge: Edge; readonly pipeline: PipelineBoardFragment }) {
-  const asked = askedBefore(edge, pipeline.stages);
+  const question = edgeQuestion(edge, pipeline.stages);
   return (
     <ul className="gates" aria-label={`Gates from ${edge.from.name} to ${edge.to.name}`}>
       <li className="gate-from">
-        {asked.place} {edge.release !== null && <strong>#{edge.release.number}</strong>}
+        {question.place} {edge.release !== null && <strong>#{edge.release.number}</strong>}
       </li>
       {edge.gates.map((gate) => (
-        <GateLine key={gate.id} gate={gate} asked={asked} pipelineId={pipeline.id} />
+        <GateLine key={gate.id} gate={gate} question={question} pipelineId={pipeline.id} />
       ))}
       {edge.gates.length === 0 && <li className="quiet">No gates</li>}
       {edge.reason !== "" && <li className="why">{edge.reason}</li>}

@@ -18,7 +18,7 @@ const Graph = lazy(async () => ({ default: (await import("./Graph")).Graph }));
 type Pipeline = NonNullable<PipelineQuery["pipeline"]>;
 
 function Actions({ pipeline }: { readonly pipeline: Pipeline }) {
-  const [asking, ask] = useState(false);
+  const [dialog, setDialog] = useState(false);
   const [paused, pause] = useMutation(PausePipelineDocument);
   const [resumed, resume] = useMutation(ResumePipelineDocument);
   const [retried, retry] = useMutation(RetryStageDocument);
@@ -28,7 +28,7 @@ function Actions({ pipeline }: { readonly pipeline: Pipeline }) {
   const failed = pipeline.stages.filter(({ health }) => health === "FAILED");
   const end = async () => {
     const result = await remove({ id: pipeline.id });
-    ask(false);
+    setDialog(false);
     if (result.error === undefined) go("/pipelines");
   };
   return (
@@ -50,12 +50,12 @@ function Actions({ pipeline }: { readonly pipeline: Pipeline }) {
       <Link className="button" href={`/pipelines/${pipeline.id}/edit`}>
         Edit
       </Link>
-      <button type="button" className="danger" onClick={() => ask(true)}>
+      <button type="button" className="danger" onClick={() => setDialog(true)}>
         Delete…
       </button>
       {error !== undefined && <Problem error={error} />}
-      {asking && (
-        <Confirm title={`Delete ${pipeline.name}?`} action="Delete pipeline" typed={pipeline.name} onConfirm={() => void end()} onCancel={() => ask(false)}>
+      {dialog && (
+        <Confirm title={`Delete ${pipeline.name}?`} action="Delete pipeline" typed={pipeline.name} onConfirm={() => void end()} onCancel={() => setDialog(false)}>
           <p>Its services stay deployed at their current commits.</p>
         </Confirm>
       )}

@@ -4,7 +4,7 @@ import { Age } from "../ui/Age";
 import { Person } from "../ui/Person";
 import { Status } from "../ui/Status";
 import { GateLine } from "./Gates";
-import { askedWithin, type Stage } from "./stages";
+import { workflowQuestion, type Stage } from "./stages";
 
 type Props = { readonly stage: Stage; readonly pipelineId: string };
 
@@ -36,7 +36,7 @@ export function StageCard({ stage, pipelineId }: Props) {
       </ul>
       {stage.workflow !== null && (
         <ul className="own-workflow" aria-label={`Workflow of ${stage.name}`}>
-          <GateLine gate={stage.workflow} asked={askedWithin(stage)} pipelineId={pipelineId} />
+          <GateLine gate={stage.workflow} question={workflowQuestion(stage)} pipelineId={pipelineId} />
         </ul>
       )}
     </section>

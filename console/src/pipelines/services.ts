@@ -19,12 +19,12 @@ export function useServices(names: readonly string[], known: readonly Choice[]):
   const wanted = names.filter((name) => !ids.has(name)).join("\n");
   useEffect(() => {
     if (wanted === "") return undefined;
-    let gone = false;
+    let cancelled = false;
     void Promise.all(wanted.split("\n").map(idOf)).then((found) => {
-      if (!gone) setIds((before) => new Map([...before, ...found]));
+      if (!cancelled) setIds((before) => new Map([...before, ...found]));
     });
     return () => {
-      gone = true;
+      cancelled = true;
     };
   }, [wanted]);
   return [...ids].flatMap(([name, id]) => (id === null ? [] : [{ id, name }]));

@@ -6,7 +6,7 @@ export type Edge = PipelineBoardFragment["edges"][number];
 export type Gate = GateBoardFragment;
 
 /** Question of a gate: may this release, with these service digests, enter or stay in this stage? */
-export type Asked = {
+export type GateQuestion = {
   readonly release: Edge["release"];
   readonly digests: readonly (Edge["digests"][number] & { readonly service: string })[];
   readonly stage: string;
@@ -18,19 +18,19 @@ export type Asked = {
   readonly within: boolean;
 };
 
-function named(digests: Edge["digests"], stage: Stage | undefined): Asked["digests"] {
+function named(digests: Edge["digests"], stage: Stage | undefined): GateQuestion["digests"] {
   const names = new Map(stage?.services.map(({ service: { id, name, cluster } }) => [id, `${cluster?.handle ?? ""}/${name}`]));
   return digests.map((digest) => ({ ...digest, service: names.get(digest.serviceId) ?? digest.serviceId }));
 }
 
 /** Question of the gates of an edge; `stages` are all stages of its pipeline. */
-export function askedBefore({ release, digests, reason, from, to }: Edge, stages: readonly Stage[]): Asked {
+export function edgeQuestion({ release, digests, reason, from, to }: Edge, stages: readonly Stage[]): GateQuestion {
   const target = stages.find(({ id }) => id === to.id);
   return { release, digests: named(digests, target), stage: to.name, reason, place: `${from.name} → ${to.name}`, within: false };
 }
 
 /** Question of a stage's workflow. */
-export function askedWithin(stage: Stage): Asked {
+export function workflowQuestion(stage: Stage): GateQuestion {
   const { release, digests, name, reason } = stage;
   return { release, digests: named(digests, stage), stage: name, reason, place: name, within: true };
 }

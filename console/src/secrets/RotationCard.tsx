@@ -13,14 +13,14 @@ import { DECIDED, DECISIONS, PHASES } from "./rotation";
 /** Progress of a rotation, with the decisions that it allows. */
 export function RotationCard({ secret, uses }: { readonly secret: SecretRowFragment; readonly uses: SecretDetailQuery["secretConsumers"] }) {
   const [{ error, fetching }, decide] = useMutation(DecideRotationDocument);
-  const [asking, ask] = useState<SecretRotationDecision | null>(null);
+  const [dialog, setDialog] = useState<SecretRotationDecision | null>(null);
   const { rotation } = secret;
   if (rotation === null) return null;
   const phase = PHASES[rotation.phase];
   const following = uses.filter(({ pinned }) => !pinned);
   const reached = following.filter(({ version, applied }) => version === rotation.newVersion && applied).length;
   const go = async (decision: SecretRotationDecision) => {
-    ask(null);
+    setDialog(null);
     const result = await decide({ id: secret.id, decision });
     if (result.error === undefined) toast(DECIDED[decision]);
   };
@@ -47,15 +47,15 @@ export function RotationCard({ secret, uses }: { readonly secret: SecretRowFragm
       {phase.decisions.length > 0 && (
         <div className="bar">
           {phase.decisions.map((decision) => (
-            <button key={decision} type="button" className={decision === "REVOKE" ? "danger" : ""} disabled={fetching} onClick={() => (decision === "REVOKE" ? ask(decision) : void go(decision))}>
+            <button key={decision} type="button" className={decision === "REVOKE" ? "danger" : ""} disabled={fetching} onClick={() => (decision === "REVOKE" ? setDialog(decision) : void go(decision))}>
               {DECISIONS[decision]}
               {decision === "REVOKE" && "…"}
             </button>
           ))}
         </div>
       )}
-      {asking !== null && (
-        <Confirm title={`Destroy version ${rotation.oldVersion} of ${secret.name}?`} action="Destroy version" typed={secret.name} onCancel={() => ask(null)} onConfirm={() => void go(asking)}>
+      {dialog !== null && (
+        <Confirm title={`Destroy version ${rotation.oldVersion} of ${secret.name}?`} action="Destroy version" typed={secret.name} onCancel={() => setDialog(null)} onConfirm={() => void go(dialog)}>
           <p>This cannot be undone. According to the last agent reports, no service uses this version.</p>
         </Confirm>
       )}

@@ -42,13 +42,13 @@ function Uses({ uses }: { readonly uses: SecretDetailQuery["secretConsumers"] })
 
 function Actions({ secret }: { readonly secret: Secret }) {
   const [, set] = useParam("set");
-  const [asking, ask] = useState(false);
+  const [dialog, setDialog] = useState(false);
   const [read, readAgain] = useMutation(RefreshSecretDocument);
   const [deleted, remove] = useMutation(DeleteSecretDocument);
   const [, go] = useLocation();
   const error = read.error ?? deleted.error;
   const end = async () => {
-    ask(false);
+    setDialog(false);
     const result = await remove({ id: secret.id });
     if (result.error === undefined) go("/secrets");
   };
@@ -59,15 +59,15 @@ function Actions({ secret }: { readonly secret: Secret }) {
           Refresh now
         </button>
       )}
-      <button type="button" onClick={() => ask(true)}>
+      <button type="button" onClick={() => setDialog(true)}>
         Delete…
       </button>
       <button type="button" className="primary" onClick={() => set("1")}>
         New version
       </button>
       {error !== undefined && <Problem error={error} />}
-      {asking && (
-        <Confirm title={`Delete ${secret.name}?`} action="Delete secret" typed={secret.name} onCancel={() => ask(false)} onConfirm={() => void end()}>
+      {dialog && (
+        <Confirm title={`Delete ${secret.name}?`} action="Delete secret" typed={secret.name} onCancel={() => setDialog(false)} onConfirm={() => void end()}>
           <p>Destroys all versions. A secret that a service uses cannot be deleted.</p>
         </Confirm>
       )}
@@ -79,9 +79,9 @@ function Actions({ secret }: { readonly secret: Secret }) {
 export function SecretPage() {
   const { id } = useParams<{ id: string }>();
   const [isSetting, set] = useParam("set");
-  const [{ data, error }, again] = useQuery({ query: SecretDetailDocument, variables: { id } });
+  const [{ data, error }, refetch] = useQuery({ query: SecretDetailDocument, variables: { id } });
   const [moved] = useSubscription({ query: SecretLiveDocument, variables: { id }, pause: data == null });
-  useRefetch(again, JSON.stringify(moved.data?.secretDelta.payload ?? null));
+  useRefetch(refetch, JSON.stringify(moved.data?.secretDelta.payload ?? null));
   if (codeOf(error) === "NOT_FOUND" || data?.secret === null) return <ResourceNotFound kind="secret" />;
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data?.secret == null) return <Skeleton lines={10} />;

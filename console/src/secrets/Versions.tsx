@@ -14,9 +14,9 @@ type Props = { readonly secret: SecretRowFragment; readonly versions: SecretDeta
 /** All versions of a secret; unused ones can be destroyed. */
 export function Versions({ secret, versions, used }: Props) {
   const [{ error }, revoke] = useMutation(RevokeVersionDocument);
-  const [leaving, leave] = useState<number | null>(null);
+  const [chosen, choose] = useState<number | null>(null);
   const end = async (number: number) => {
-    leave(null);
+    choose(null);
     const result = await revoke({ id: secret.id, number });
     if (result.error === undefined) refresh();
   };
@@ -36,7 +36,7 @@ export function Versions({ secret, versions, used }: Props) {
             </td>
             <td>
               {revokedAt === null && number !== secret.currentVersion && !used.has(number) && (
-                <button type="button" onClick={() => leave(number)}>
+                <button type="button" onClick={() => choose(number)}>
                   Destroy…
                 </button>
               )}
@@ -44,8 +44,8 @@ export function Versions({ secret, versions, used }: Props) {
           </tr>
         ))}
       </Table>
-      {leaving !== null && (
-        <Confirm title={`Destroy version ${leaving} of ${secret.name}?`} action="Destroy version" typed={secret.name} onCancel={() => leave(null)} onConfirm={() => void end(leaving)}>
+      {chosen !== null && (
+        <Confirm title={`Destroy version ${chosen} of ${secret.name}?`} action="Destroy version" typed={secret.name} onCancel={() => choose(null)} onConfirm={() => void end(chosen)}>
           <p>This cannot be undone.</p>
         </Confirm>
       )}

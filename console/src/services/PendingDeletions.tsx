@@ -9,14 +9,14 @@ import type { Service } from "./service";
 
 /** Deletions that exceed the deletion budget and need approval. */
 export function PendingDeletions({ service }: { readonly service: Service }) {
-  const [asking, ask] = useState(false);
+  const [dialog, setDialog] = useState(false);
   const [{ error }, confirm] = useMutation(ConfirmDeletionsDocument);
   if (service.awaiting.length === 0) return null;
   const names = service.awaiting.map(({ kind, namespace, name }) => `${kind} ${namespace === null ? "" : `${namespace}/`}${name}`);
   const go = async () => {
     const objects = service.awaiting.map(({ kind, name, group, namespace }) => ({ kind, name, group, namespace }));
     const result = await confirm({ id: service.id, objects });
-    ask(false);
+    setDialog(false);
     if (result.error === undefined) toast(`Deleting ${counted(names.length, "object")}`);
   };
   return (
@@ -28,11 +28,11 @@ export function PendingDeletions({ service }: { readonly service: Service }) {
         ))}
       </ul>
       {error !== undefined && <Problem error={error} />}
-      <button type="button" className="danger" onClick={() => ask(true)}>
+      <button type="button" className="danger" onClick={() => setDialog(true)}>
         Approve deletions…
       </button>
-      {asking && (
-        <Confirm title={`Delete ${counted(names.length, "object")} of ${service.name}?`} action="Delete objects" typed={service.name} onConfirm={() => void go()} onCancel={() => ask(false)}>
+      {dialog && (
+        <Confirm title={`Delete ${counted(names.length, "object")} of ${service.name}?`} action="Delete objects" typed={service.name} onConfirm={() => void go()} onCancel={() => setDialog(false)}>
           <p>{names.join(", ")}</p>
         </Confirm>
       )}

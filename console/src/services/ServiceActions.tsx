@@ -1,12 +1,12 @@
 import { useMutation } from "urql";
-import { KickDocument, ReleaseDocument, UpdateServiceDocument } from "../api/generated";
+import { SyncServiceDocument, ReleaseDocument, UpdateServiceDocument } from "../api/generated";
 import { Problem } from "../ui/Problem";
 import { toast } from "../ui/toast";
 import type { Service } from "./service";
 
 /** Buttons of the service page. */
 export function ServiceActions({ service }: { readonly service: Service }) {
-  const [kicked, kick] = useMutation(KickDocument);
+  const [kicked, kick] = useMutation(SyncServiceDocument);
   const [released, release] = useMutation(ReleaseDocument);
   const [updated, update] = useMutation(UpdateServiceDocument);
   const error = kicked.error ?? released.error ?? updated.error;

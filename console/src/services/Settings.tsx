@@ -22,7 +22,7 @@ function Edit({ service }: { readonly service: Service }) {
       git: { ref: text("ref"), folder: text("folder") },
       protect: form.has("protect"),
       dryRun: form.has("dryRun"),
-      syncConfig: { driftPolicy: POLICIES.find((one) => one === text("drift")) ?? "HEAL" },
+      syncConfig: { driftPolicy: POLICIES.find((known) => known === text("drift")) ?? "HEAL" },
     };
     const result = await update({ id: service.id, attributes });
     if (result.error === undefined) toast(`${service.name} updated`);
@@ -60,16 +60,16 @@ function Edit({ service }: { readonly service: Service }) {
 }
 
 function DangerZone({ service }: { readonly service: Service }) {
-  const [asking, ask] = useState<"delete" | "detach" | null>(null);
+  const [dialog, setDialog] = useState<"delete" | "detach" | null>(null);
   const [deleted, remove] = useMutation(DeleteServiceDocument);
   const [detached, detach] = useMutation(DetachServiceDocument);
   const [, go] = useLocation();
   const error = deleted.error ?? detached.error;
   const end = async () => {
-    const result = asking === "delete" ? await remove({ id: service.id }) : await detach({ id: service.id });
-    ask(null);
+    const result = dialog === "delete" ? await remove({ id: service.id }) : await detach({ id: service.id });
+    setDialog(null);
     if (result.error !== undefined) return;
-    toast(asking === "delete" ? `Deleting ${service.name} and its resources` : `${service.name} removed from Towline; its resources stay in the cluster`);
+    toast(dialog === "delete" ? `Deleting ${service.name} and its resources` : `${service.name} removed from Towline; its resources stay in the cluster`);
     go("/services");
   };
   return (
@@ -77,23 +77,23 @@ function DangerZone({ service }: { readonly service: Service }) {
       <h2>Danger zone</h2>
       {error !== undefined && <Problem error={error} />}
       <div className="bar">
-        <button type="button" onClick={() => ask("detach")}>
+        <button type="button" onClick={() => setDialog("detach")}>
           Remove from Towline, keep resources…
         </button>
-        <button type="button" className="danger" onClick={() => ask("delete")}>
+        <button type="button" className="danger" onClick={() => setDialog("delete")}>
           Delete service and {counted(service.components.length, "resource")}…
         </button>
       </div>
-      {asking !== null && (
+      {dialog !== null && (
         <Confirm
-          title={asking === "delete" ? `Delete ${service.name} in ${service.cluster?.handle ?? "its cluster"}?` : `Remove ${service.name} from Towline?`}
-          action={asking === "delete" ? "Delete service" : "Remove service"}
-          typed={asking === "delete" ? service.name : undefined}
+          title={dialog === "delete" ? `Delete ${service.name} in ${service.cluster?.handle ?? "its cluster"}?` : `Remove ${service.name} from Towline?`}
+          action={dialog === "delete" ? "Delete service" : "Remove service"}
+          typed={dialog === "delete" ? service.name : undefined}
           onConfirm={() => void end()}
-          onCancel={() => ask(null)}
+          onCancel={() => setDialog(null)}
         >
           <p>
-            {asking === "delete"
+            {dialog === "delete"
               ? `Deletes ${counted(service.components.length, "resource")} in the cluster. This cannot be undone.`
               : "Its resources stay in the cluster, and Towline no longer manages them."}
           </p>

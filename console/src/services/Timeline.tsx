@@ -21,8 +21,8 @@ const ledgerKey = ({ sha, status, observedAt }: Service): string => `${sha} ${st
 function NewestCommit({ service }: { readonly service: Service }) {
   const newest = service.repository?.commits.find(({ ref }) => ref === service.git?.ref);
   const variables = { sha: newest?.sha ?? "", repositoryId: service.repository?.id ?? null };
-  const [{ data, error }, again] = useQuery({ query: TraceDocument, variables, pause: newest === undefined });
-  useRefetch(again, ledgerKey(service));
+  const [{ data, error }, refetch] = useQuery({ query: TraceDocument, variables, pause: newest === undefined });
+  useRefetch(refetch, ledgerKey(service));
   if (newest === undefined) return <p className="quiet">Waiting for the first fetch of {service.git?.ref ?? "the branch"}.</p>;
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={2} />;
@@ -66,8 +66,8 @@ function Line({ row, before }: { readonly row: Row; readonly before: Row | undef
 
 /** Rollout of the newest commit, and the stages that earlier commits have reached. */
 export function Timeline({ service }: { readonly service: Service }) {
-  const [{ data, error }, again] = useQuery({ query: TimelineDocument, variables: { id: service.id } });
-  useRefetch(again, ledgerKey(service));
+  const [{ data, error }, refetch] = useQuery({ query: TimelineDocument, variables: { id: service.id } });
+  useRefetch(refetch, ledgerKey(service));
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={8} />;
   const rows = data.ledger.edges.map(({ node }) => node);

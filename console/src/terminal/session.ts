@@ -38,18 +38,18 @@ function join({ terminal }: Screen, socket: WebSocket): void {
 export function openShell(host: HTMLElement, handle: string, pod: Pod, container: string): () => void {
   const screen = openTerminal(host);
   let socket: WebSocket | null = null;
-  let gone = false;
+  let cancelled = false;
   screen.fit();
   execIn(handle, pod, container, SHELL).then(
     (opened) => {
       socket = opened;
-      if (gone) opened.close();
+      if (cancelled) opened.close();
       else join(screen, opened);
     },
     (error: unknown) => screen.terminal.write(error instanceof Error ? error.message : String(error)),
   );
   return () => {
-    gone = true;
+    cancelled = true;
     socket?.close();
     screen.end();
   };

@@ -21,13 +21,13 @@ export function Code({ text, label, onChange }: Props) {
     view.current?.set(text);
   }, [text, onChange]);
   useEffect(() => {
-    let gone = false;
+    let cancelled = false;
     void import("./editor").then(({ openEditor }) => {
-      if (gone || host.current === null) return;
+      if (cancelled || host.current === null) return;
       view.current = openEditor(host.current, current.current, label, isFixed ? undefined : (next) => change.current?.(next));
     });
     return () => {
-      gone = true;
+      cancelled = true;
       view.current?.end();
       view.current = null;
     };
@@ -42,12 +42,12 @@ export function Diff({ before, after, label }: DiffProps) {
   const host = useRef<HTMLDivElement>(null);
   useEffect(() => {
     let end = () => {};
-    let gone = false;
+    let cancelled = false;
     void import("./editor").then(({ openDiff }) => {
-      if (!gone && host.current !== null) end = openDiff(host.current, before, after, label).end;
+      if (!cancelled && host.current !== null) end = openDiff(host.current, before, after, label).end;
     });
     return () => {
-      gone = true;
+      cancelled = true;
       end();
     };
   }, [before, after, label]);

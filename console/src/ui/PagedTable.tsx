@@ -31,9 +31,9 @@ type PageInfo = { readonly rows: number; readonly next: string | null; readonly 
 // Rows further than this from the visible area, in pixels, are replaced by an empty space.
 const MARGIN = 1500;
 
-function countOf<Node>({ totalCount, totalCountKind }: Connection<Node>, [one, many]: readonly [string, string]): string {
+function countOf<Node>({ totalCount, totalCountKind }: Connection<Node>, [singular, plural]: readonly [string, string]): string {
   if (totalCount == null) return "";
-  return `${totalCountKind === "AT_LEAST" ? "more than " : ""}${totalCount.toLocaleString()} ${totalCount === 1 ? one : many}`;
+  return `${totalCountKind === "AT_LEAST" ? "more than " : ""}${totalCount.toLocaleString()} ${totalCount === 1 ? singular : plural}`;
 }
 
 /** Height of a table body far from the visible area; null while it is near. */
@@ -66,7 +66,7 @@ type PageProps<Data, Variables extends AnyVariables, Node> = Props<Data, Variabl
 function Page<Data, Variables extends AnyVariables, Node>({ titles, query, variables, pick, row, counted, follow, after, report }: PageProps<Data, Variables, Node>) {
   const body = useRef<HTMLTableSectionElement>(null);
   // Every list query takes `after` in addition to its filters.
-  const [{ data, error }, again] = useQuery<Data>({ query, variables: { ...variables, after } });
+  const [{ data, error }, refetch] = useQuery<Data>({ query, variables: { ...variables, after } });
   const kept = useLast(data);
   // Keep the last answer while the server is unavailable; an error of the API replaces it.
   const isRefused = (error?.graphQLErrors.length ?? 0) > 0;
@@ -81,9 +81,9 @@ function Page<Data, Variables extends AnyVariables, Node>({ titles, query, varia
   }, [report, after, rows, next, count]);
   useEffect(() => {
     if (follow == null) return undefined;
-    const timer = setInterval(() => again({ requestPolicy: "network-only" }), follow);
+    const timer = setInterval(() => refetch({ requestPolicy: "network-only" }), follow);
     return () => clearInterval(timer);
-  }, [follow, again]);
+  }, [follow, refetch]);
   const filled = (content: ReactNode) => (
     <tr>
       <td colSpan={titles.length}>{content}</td>

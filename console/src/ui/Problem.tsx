@@ -11,18 +11,25 @@ function requestPath(message: string): string {
   return `/access?tab=requests&role=${encodeURIComponent(role)}`;
 }
 
-/** Error of a query or a mutation, with the server's message. */
-export function Problem({ error }: { readonly error: CombinedError }) {
+/** Heading and message. An internal error has no message for users; its request id leads to the server's log. */
+function wordsOf(error: CombinedError): readonly [heading: string, message: string] {
   const first = error.graphQLErrors[0];
-  const code = codeOf(error);
-  const text = first?.message ?? "The control plane did not respond. The console retries automatically.";
+  if (first === undefined) return ["Connection failed.", "The control plane did not respond. The console retries automatically."];
+  const requestId = first.extensions["requestId"];
+  if (typeof requestId === "string") return [`Something went wrong (request ${requestId}).`, "The log of the control plane has the details under this request ID."];
+  return [HEADS[codeOf(error)] ?? "Something went wrong.", first.message];
+}
+
+/** Error of a query or a mutation. */
+export function Problem({ error }: { readonly error: CombinedError }) {
+  const [heading, message] = wordsOf(error);
   return (
     <div className="problem" role="alert">
-      <strong>{HEADS[code] ?? "Something went wrong."}</strong>
-      {text}
-      {code === "FORBIDDEN" && (
+      <strong>{heading}</strong>
+      {message}
+      {codeOf(error) === "FORBIDDEN" && (
         <p>
-          An administrator can grant you the role. You can also <Link href={requestPath(text)}>request temporary access</Link>.
+          An administrator can grant you the role. You can also <Link href={requestPath(message)}>request temporary access</Link>.
         </p>
       )}
     </div>
