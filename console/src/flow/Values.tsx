@@ -46,7 +46,7 @@ function Picture({ serviceId, affected }: { readonly serviceId: string; readonly
       <FlowGraph label="Value flow" nodes={picture.nodes} edges={picture.edges} />
       {picture.cut && <p className="quiet">The graph shows only the first 60 services.</p>}
       {affected.length > 0 && (
-        <p className="reaches">
+        <p className="affected">
           A change of the exports affects{" "}
           {affected.map(({ serviceId: id, name }, index) => (
             <span key={id}>

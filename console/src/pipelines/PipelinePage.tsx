@@ -66,7 +66,7 @@ function Actions({ pipeline }: { readonly pipeline: Pipeline }) {
 function Activity({ pipeline }: { readonly pipeline: Pipeline }) {
   if (pipeline.history.length === 0) return <p className="quiet">No activity yet.</p>;
   return (
-    <ol className="timeline card past">
+    <ol className="timeline card activity">
       {pipeline.history.map((event, index) => (
         <li key={index}>
           <Age at={event.at} />

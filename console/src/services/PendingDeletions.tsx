@@ -20,7 +20,7 @@ export function PendingDeletions({ service }: { readonly service: Service }) {
     if (result.error === undefined) toast(`Deleting ${counted(names.length, "object")}`);
   };
   return (
-    <section className="awaiting">
+    <section className="pending-deletions">
       <strong>{counted(names.length, "deletion")} need approval</strong>
       <ul>
         {names.slice(0, 20).map((name) => (

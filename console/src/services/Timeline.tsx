@@ -29,7 +29,7 @@ function NewestCommit({ service }: { readonly service: Service }) {
   const trace = data.commitTrace.stragglers.find(({ serviceId }) => serviceId === service.id);
   const standing = trace?.standing ?? "LIVE";
   return (
-    <section className="card verdict">
+    <section className="card newest-commit">
       <Status state={COMMIT_STATES[standing]} pill />
       <div>
         <p>
