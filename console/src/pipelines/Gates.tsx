@@ -1,10 +1,12 @@
 import { useState } from "react";
 import { Link } from "wouter";
 import type { PipelineBoardFragment } from "../api/generated";
+import { counted } from "../text/counts";
 import { Age } from "../ui/Age";
 import { gateState } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Decision } from "./Decision";
+import { GATE_KINDS } from "./gatekinds";
 import { edgeQuestion, type GateQuestion, type Edge, type Gate } from "./stages";
 
 /** Approve and reject buttons; nothing while the gate does not wait for a decision. */
@@ -37,8 +39,8 @@ export function GateLine({ gate, question, pipelineId }: { readonly gate: Gate; 
         <Status state={gateState(gate.state)} />
       </p>
       <p className="quiet">
-        {gate.type.toLowerCase()}
-        {gate.quorum !== null && gate.type === "APPROVAL" && gate.reason === "" && `, ${gate.approvals.length} of ${gate.quorum} approvals`}
+        {GATE_KINDS[gate.type].title}
+        {gate.quorum !== null && gate.type === "APPROVAL" && gate.reason === "" && `, ${gate.approvals.length} of ${counted(gate.quorum, "approval")}`}
         {gate.notAuthor === true && ", author excluded"}
       </p>
       {gate.reason !== "" && gate.reason !== question.reason && <p className="why">{gate.reason}</p>}

@@ -39,7 +39,7 @@ function Actions({ pipeline }: { readonly pipeline: Pipeline }) {
         </button>
       ))}
       {pipeline.paused === null ? (
-        <button type="button" onClick={() => void pause({ id: pipeline.id, reason: "suspended in the console" })}>
+        <button type="button" onClick={() => void pause({ id: pipeline.id, reason: "in the console" })}>
           Suspend
         </button>
       ) : (

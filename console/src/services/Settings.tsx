@@ -41,9 +41,9 @@ function Edit({ service }: { readonly service: Service }) {
         </label>
       </div>
       <label>
-        Drift
+        Drift policy
         <select name="drift" defaultValue={service.syncConfig.driftPolicy}>
-          <option value="HEAL">Self-heal</option>
+          <option value="HEAL">Self-heal drift</option>
           <option value="REPORT">Detect only</option>
           <option value="IGNORE">Off</option>
         </select>
