@@ -1414,10 +1414,10 @@ export type VerificationAttributes = {
   metric?: MetricCheckAttributes | null | undefined;
 };
 
-export type MineQueryVariables = Exact<{ [key: string]: never; }>;
+export type ProfileQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type MineQuery = { me: { id: string, name: string, email: string, role: BuiltInRole | null, kind: UserKind }, myAccess: Array<{ role: string, scope: string, why: string, expiresAt: string | null }>, myGroups: Array<{ id: string, name: string }> };
+export type ProfileQuery = { me: { id: string, name: string, email: string, role: BuiltInRole | null, kind: UserKind }, myAccess: Array<{ role: string, scope: string, why: string, expiresAt: string | null }>, myGroups: Array<{ id: string, name: string }> };
 
 export type SessionsQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1448,14 +1448,14 @@ export type SignOutEverywhereMutationVariables = Exact<{ [key: string]: never; }
 
 export type SignOutEverywhereMutation = { signOutEverywhere: number };
 
-export type AskedFragment = { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } };
+export type AccessRequestRowFragment = { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } };
 
 export type RequestsQueryVariables = Exact<{ [key: string]: never; }>;
 
 
 export type RequestsQuery = { accessRequests: Array<{ id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } }> };
 
-export type AskAccessMutationVariables = Exact<{
+export type RequestAccessMutationVariables = Exact<{
   role: string;
   scope: string;
   minutes: number;
@@ -1463,7 +1463,7 @@ export type AskAccessMutationVariables = Exact<{
 }>;
 
 
-export type AskAccessMutation = { requestAccess: { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } } };
+export type RequestAccessMutation = { requestAccess: { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } } };
 
 export type ApproveAccessMutationVariables = Exact<{
   id: string;
@@ -1472,12 +1472,12 @@ export type ApproveAccessMutationVariables = Exact<{
 
 export type ApproveAccessMutation = { approveAccess: { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } } };
 
-export type RefuseAccessMutationVariables = Exact<{
+export type DenyAccessMutationVariables = Exact<{
   id: string;
 }>;
 
 
-export type RefuseAccessMutation = { refuseAccess: { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } } };
+export type DenyAccessMutation = { refuseAccess: { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } } };
 
 export type RevokeAccessMutationVariables = Exact<{
   id: string;
@@ -1529,21 +1529,21 @@ export type BindingsQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type BindingsQuery = { roleBindings: Array<{ id: string, place: string, expiresAt: string | null, givenBy: string, reason: string, insertedAt: string, role: { id: string, name: string }, user: { id: string, email: string, name: string } | null, group: { id: string, name: string } | null }> };
 
-export type GiveRoleMutationVariables = Exact<{
+export type GrantRoleMutationVariables = Exact<{
   attributes: RoleBindingAttributes;
 }>;
 
 
-export type GiveRoleMutation = { createRoleBinding: { id: string } | null };
+export type GrantRoleMutation = { createRoleBinding: { id: string } | null };
 
-export type TakeRoleMutationVariables = Exact<{
+export type RevokeRoleMutationVariables = Exact<{
   id: string;
 }>;
 
 
-export type TakeRoleMutation = { deleteRoleBinding: { id: string } | null };
+export type RevokeRoleMutation = { deleteRoleBinding: { id: string } | null };
 
-export type PlaceIdsQueryVariables = Exact<{
+export type ScopeIdsQueryVariables = Exact<{
   name: string;
   cluster: string;
   isProject: boolean;
@@ -1552,7 +1552,7 @@ export type PlaceIdsQueryVariables = Exact<{
 }>;
 
 
-export type PlaceIdsQuery = { project?: { id: string } | null, cluster?: { id: string } | null, serviceDeployment?: { id: string } | null };
+export type ScopeIdsQuery = { project?: { id: string } | null, cluster?: { id: string } | null, serviceDeployment?: { id: string } | null };
 
 export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1740,14 +1740,14 @@ export type LastHourQueryVariables = Exact<{
 
 export type LastHourQuery = { fleetChanges: Array<{ kind: FleetChangeKind, serviceId: string, service: string | null, clusterId: string, cluster: string | null, shaBefore: string | null, shaAfter: string | null, markBefore: ServiceMark | null, markAfter: ServiceMark | null }> };
 
-export type WrongQueryVariables = Exact<{
+export type FailedServicesQueryVariables = Exact<{
   q?: string | null | undefined;
   projectId?: string | null | undefined;
   status?: Array<ServiceDeploymentStatus> | ServiceDeploymentStatus | null | undefined;
 }>;
 
 
-export type WrongQuery = { serviceDeployments: { totalCount: number | null, totalCountKind: CountKind | null, edges: Array<{ node: { id: string, name: string, status: ServiceDeploymentStatus, updatedAt: string, message: string | null, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } }> } };
+export type FailedServicesQuery = { serviceDeployments: { totalCount: number | null, totalCountKind: CountKind | null, edges: Array<{ node: { id: string, name: string, status: ServiceDeploymentStatus, updatedAt: string, message: string | null, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } }> } };
 
 export type CellNamesQueryVariables = Exact<{
   clusterId: string;
@@ -1807,12 +1807,12 @@ export type ComponentEventsQueryVariables = Exact<{
 
 export type ComponentEventsQuery = { componentEvents: Array<{ kind: string, namespace: string | null, name: string, type: string, reason: string, message: string, count: number, source: string | null, firstAt: string | null, lastAt: string | null }> };
 
-export type OfServiceQueryVariables = Exact<{
+export type OwnerServiceQueryVariables = Exact<{
   id: string;
 }>;
 
 
-export type OfServiceQuery = { serviceDeployment: { id: string, name: string, cluster: { id: string, handle: string, pingedAt: string | null } | null } | null };
+export type OwnerServiceQuery = { serviceDeployment: { id: string, name: string, cluster: { id: string, handle: string, pingedAt: string | null } | null } | null };
 
 export type ComponentBlameQueryVariables = Exact<{
   id: string;
@@ -2201,12 +2201,12 @@ export type ServiceDeltaSubscriptionVariables = Exact<{
 
 export type ServiceDeltaSubscription = { serviceDeploymentDelta: { id: string, payload: { id: string, name: string, namespace: string, status: ServiceDeploymentStatus, sha: string | null, message: string | null, paused: boolean, waiting: boolean, updatedAt: string, observedAt: string | null, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } | null } };
 
-export type KickMutationVariables = Exact<{
+export type SyncServiceMutationVariables = Exact<{
   id: string;
 }>;
 
 
-export type KickMutation = { kickService: { id: string, status: ServiceDeploymentStatus } | null };
+export type SyncServiceMutation = { kickService: { id: string, status: ServiceDeploymentStatus } | null };
 
 export type RollbackMutationVariables = Exact<{
   id: string;
@@ -2268,7 +2268,7 @@ export type TargetsQueryVariables = Exact<{
 
 
 export type TargetsQuery = { clusters: { edges: Array<{ node: { id: string, handle: string } }> }, gitRepositories: { edges: Array<{ node: { id: string, url: string } }> }, cluster: { id: string } | null, gitRepository: { id: string } | null };
-const AskedText = "fragment Asked on AccessRequest{id scope place minutes reason state decidedBy insertedAt decidedAt expiresAt role{id name}user{id email name}}";
+const AccessRequestRowText = "fragment AccessRequestRow on AccessRequest{id scope place minutes reason state decidedBy insertedAt decidedAt expiresAt role{id name}user{id email name}}";
 const RoleFullText = "fragment RoleFull on Role{id name description builtIn rules{verbs kinds}kubernetes{groups impersonate record recordInput rules{verbs groups resources namespaces names}}}";
 const AuditRowText = "fragment AuditRow on AuditLog{id at actor action verdict source target targetId status requestId detail kind number hash}";
 const ClusterRowText = "fragment ClusterRow on Cluster{id handle name pingedAt currentVersion agentVersion agentAlarm nodeCount distro tags{name value}project{id name}}";
@@ -2286,26 +2286,26 @@ const ServiceRowText = "fragment ServiceRow on ServiceDeployment{id name namespa
 const ServiceFullText = "fragment ServiceFull on ServiceDeployment{...ServiceRow version digest pinnedSha promoted protect mirrored origin dryRun awaiting{group version kind namespace name}git{ref folder}repository{id url health error pulledAt commits{ref sha subject}}revision{id sha author subject committedAt}components{...ComponentRow}syncConfig{driftPolicy keepOnPrune failOnConflict deletionBudget}dependencies{name}metadata{images fqdns}}";
 const ComponentRowText = "fragment ComponentRow on ServiceComponent{id uid ownerUid group version kind namespace name state synced message images updatedAt}";
 const ChangeText = "fragment Change on ObjectChange{change apiVersion kind namespace name more fields{pointer old new}}";
-export const MineDocument = typed<MineQuery, MineQueryVariables>("query Mine{me{id name email role kind}myAccess{role scope why expiresAt}myGroups{id name}}");
+export const ProfileDocument = typed<ProfileQuery, ProfileQueryVariables>("query Profile{me{id name email role kind}myAccess{role scope why expiresAt}myGroups{id name}}");
 export const SessionsDocument = typed<SessionsQuery, SessionsQueryVariables>("query Sessions{sessions{id name insertedAt expiresAt lastUsedAt revokedAt}}");
 export const TokensDocument = typed<TokensQuery, TokensQueryVariables>("query Tokens{accessTokens{id name insertedAt expiresAt lastUsedAt revokedAt}}");
 export const CreateTokenDocument = typed<CreateTokenMutation, CreateTokenMutationVariables>("mutation CreateToken($attributes:AccessTokenAttributes!){createAccessToken(attributes:$attributes){id name token expiresAt}}");
 export const RevokeTokenDocument = typed<RevokeTokenMutation, RevokeTokenMutationVariables>("mutation RevokeToken($id:ID!){deleteAccessToken(id:$id){id revokedAt}}");
 export const SignOutEverywhereDocument = typed<SignOutEverywhereMutation, SignOutEverywhereMutationVariables>("mutation SignOutEverywhere{signOutEverywhere}");
-export const RequestsDocument = typed<RequestsQuery, RequestsQueryVariables>("query Requests{accessRequests{...Asked}}" + AskedText);
-export const AskAccessDocument = typed<AskAccessMutation, AskAccessMutationVariables>("mutation AskAccess($role:String!$scope:String!$minutes:Int!$reason:String!){requestAccess(role:$role scope:$scope minutes:$minutes reason:$reason){...Asked}}" + AskedText);
-export const ApproveAccessDocument = typed<ApproveAccessMutation, ApproveAccessMutationVariables>("mutation ApproveAccess($id:ID!){approveAccess(id:$id){...Asked}}" + AskedText);
-export const RefuseAccessDocument = typed<RefuseAccessMutation, RefuseAccessMutationVariables>("mutation RefuseAccess($id:ID!){refuseAccess(id:$id){...Asked}}" + AskedText);
-export const RevokeAccessDocument = typed<RevokeAccessMutation, RevokeAccessMutationVariables>("mutation RevokeAccess($id:ID!){revokeAccess(id:$id){...Asked}}" + AskedText);
+export const RequestsDocument = typed<RequestsQuery, RequestsQueryVariables>("query Requests{accessRequests{...AccessRequestRow}}" + AccessRequestRowText);
+export const RequestAccessDocument = typed<RequestAccessMutation, RequestAccessMutationVariables>("mutation RequestAccess($role:String!$scope:String!$minutes:Int!$reason:String!){requestAccess(role:$role scope:$scope minutes:$minutes reason:$reason){...AccessRequestRow}}" + AccessRequestRowText);
+export const ApproveAccessDocument = typed<ApproveAccessMutation, ApproveAccessMutationVariables>("mutation ApproveAccess($id:ID!){approveAccess(id:$id){...AccessRequestRow}}" + AccessRequestRowText);
+export const DenyAccessDocument = typed<DenyAccessMutation, DenyAccessMutationVariables>("mutation DenyAccess($id:ID!){refuseAccess(id:$id){...AccessRequestRow}}" + AccessRequestRowText);
+export const RevokeAccessDocument = typed<RevokeAccessMutation, RevokeAccessMutationVariables>("mutation RevokeAccess($id:ID!){revokeAccess(id:$id){...AccessRequestRow}}" + AccessRequestRowText);
 export const RolesDocument = typed<RolesQuery, RolesQueryVariables>("query Roles{roles{...RoleFull}}" + RoleFullText);
 export const WhoCanDocument = typed<WhoCanQuery, WhoCanQueryVariables>("query WhoCan($verb:Verb!$kind:ThingKind!$id:ID){whoCan(verb:$verb kind:$kind id:$id){user{id email name kind}reasons{role scope why expiresAt}}}");
 export const CreateRoleDocument = typed<CreateRoleMutation, CreateRoleMutationVariables>("mutation CreateRole($attributes:RoleAttributes!){createRole(attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const UpdateRoleDocument = typed<UpdateRoleMutation, UpdateRoleMutationVariables>("mutation UpdateRole($id:ID!$attributes:RoleAttributes!){updateRole(id:$id attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const DeleteRoleDocument = typed<DeleteRoleMutation, DeleteRoleMutationVariables>("mutation DeleteRole($id:ID!){deleteRole(id:$id){id}}");
 export const BindingsDocument = typed<BindingsQuery, BindingsQueryVariables>("query Bindings{roleBindings{id place expiresAt givenBy reason insertedAt role{id name}user{id email name}group{id name}}}");
-export const GiveRoleDocument = typed<GiveRoleMutation, GiveRoleMutationVariables>("mutation GiveRole($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){id}}");
-export const TakeRoleDocument = typed<TakeRoleMutation, TakeRoleMutationVariables>("mutation TakeRole($id:ID!){deleteRoleBinding(id:$id){id}}");
-export const PlaceIdsDocument = typed<PlaceIdsQuery, PlaceIdsQueryVariables>("query PlaceIds($name:String!$cluster:String!$isProject:Boolean!$isCluster:Boolean!$isService:Boolean!){project(name:$name)@include(if:$isProject){id}cluster(handle:$name)@include(if:$isCluster){id}serviceDeployment(cluster:$cluster name:$name)@include(if:$isService){id}}");
+export const GrantRoleDocument = typed<GrantRoleMutation, GrantRoleMutationVariables>("mutation GrantRole($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){id}}");
+export const RevokeRoleDocument = typed<RevokeRoleMutation, RevokeRoleMutationVariables>("mutation RevokeRole($id:ID!){deleteRoleBinding(id:$id){id}}");
+export const ScopeIdsDocument = typed<ScopeIdsQuery, ScopeIdsQueryVariables>("query ScopeIds($name:String!$cluster:String!$isProject:Boolean!$isCluster:Boolean!$isService:Boolean!){project(name:$name)@include(if:$isProject){id}cluster(handle:$name)@include(if:$isCluster){id}serviceDeployment(cluster:$cluster name:$name)@include(if:$isService){id}}");
 export const MeDocument = typed<MeQuery, MeQueryVariables>("query Me{me{id name email role kind}}");
 export const TicketDocument = typed<TicketMutation, TicketMutationVariables>("mutation Ticket{createTicket}");
 export const AuditRowsDocument = typed<AuditRowsQuery, AuditRowsQueryVariables>("query AuditRows($after:String$q:String$filter:AuditLogFilter){auditLogs(first:50 after:$after q:$q filter:$filter){pageInfo{hasNextPage endCursor}edges{node{...AuditRow}}}}" + AuditRowText);
@@ -2330,7 +2330,7 @@ export const OverrideContextDocument = typed<OverrideContextMutation, OverrideCo
 export const FleetChangesDocument = typed<FleetChangesSubscription, FleetChangesSubscriptionVariables>("subscription FleetChanges($filter:FleetFilter){fleetDelta(filter:$filter){gone rows{...MapRow}}}" + MapRowText);
 export const FleetAtDocument = typed<FleetAtQuery, FleetAtQueryVariables>("query FleetAt($at:DateTime!){fleet(at:$at){at clusters{clusterId cluster services{serviceId service mark}}}}");
 export const LastHourDocument = typed<LastHourQuery, LastHourQueryVariables>("query LastHour($then:DateTime!$now:DateTime!){fleetChanges(then:$then now:$now){kind serviceId service clusterId cluster shaBefore shaAfter markBefore markAfter}}");
-export const WrongDocument = typed<WrongQuery, WrongQueryVariables>("query Wrong($q:String$projectId:ID$status:[ServiceDeploymentStatus!]){serviceDeployments(first:40 q:$q projectId:$projectId status:$status){totalCount totalCountKind edges{node{id name status updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
+export const FailedServicesDocument = typed<FailedServicesQuery, FailedServicesQueryVariables>("query FailedServices($q:String$projectId:ID$status:[ServiceDeploymentStatus!]){serviceDeployments(first:40 q:$q projectId:$projectId status:$status){totalCount totalCountKind edges{node{id name status updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
 export const CellNamesDocument = typed<CellNamesQuery, CellNamesQueryVariables>("query CellNames($clusterId:ID!$after:String$q:String$status:[ServiceDeploymentStatus!]){serviceDeployments(first:100 after:$after clusterId:$clusterId q:$q status:$status){pageInfo{hasNextPage endCursor}edges{node{id name}}}}");
 export const ProjectsDocument = typed<ProjectsQuery, ProjectsQueryVariables>("query Projects{projects(first:100){edges{node{id name}}}}");
 export const ServiceValuesDocument = typed<ServiceValuesQuery, ServiceValuesQueryVariables>("query ServiceValues($id:ID!){serviceFlow(serviceId:$id){serviceId problem exports{name type value shared}imports{alias sourceId export default value origin}}affectedServices(serviceId:$id){serviceId name clusterId}serviceContextValues(serviceId:$id){context key value origin}}");
@@ -2339,7 +2339,7 @@ export const SaveFlowDocument = typed<SaveFlowMutation, SaveFlowMutationVariable
 export const ComponentDocument = typed<ComponentQuery, ComponentQueryVariables>("query Component($id:ID!){component(id:$id){id component{...ComponentRow labels finalizers generation content{id live desired}}parents{id kind name state labels}children{id kind name namespace state message}}}" + ComponentRowText);
 export const ComponentLiveDocument = typed<ComponentLiveQuery, ComponentLiveQueryVariables>("query ComponentLive($id:ID!){componentLive(id:$id){id object readAt}}");
 export const ComponentEventsDocument = typed<ComponentEventsQuery, ComponentEventsQueryVariables>("query ComponentEvents($id:ID!){componentEvents(id:$id){kind namespace name type reason message count source firstAt lastAt}}");
-export const OfServiceDocument = typed<OfServiceQuery, OfServiceQueryVariables>("query OfService($id:ID!){serviceDeployment(id:$id){id name cluster{id handle pingedAt}}}");
+export const OwnerServiceDocument = typed<OwnerServiceQuery, OwnerServiceQueryVariables>("query OwnerService($id:ID!){serviceDeployment(id:$id){id name cluster{id handle pingedAt}}}");
 export const ComponentBlameDocument = typed<ComponentBlameQuery, ComponentBlameQueryVariables>("query ComponentBlame($id:ID!){componentBlame(id:$id){pointer value manager operation subresource at person requestId isOldestRevision revision{id sha author subject}}}");
 export const PipelineDefinitionDocument = typed<PipelineDefinitionQuery, PipelineDefinitionQueryVariables>("query PipelineDefinition($id:ID!){pipeline(id:$id){...PipelineDefinition}}" + PipelineDefinitionText);
 export const GateMeasurementsDocument = typed<GateMeasurementsQuery, GateMeasurementsQueryVariables>("query GateMeasurements($id:ID!){gateMeasurements(id:$id){at step release passed values}}");
@@ -2388,7 +2388,7 @@ export const TraceDocument = typed<TraceQuery, TraceQueryVariables>("query Trace
 export const ServiceEventsDocument = typed<ServiceEventsQuery, ServiceEventsQueryVariables>("query ServiceEvents($id:ID!){serviceEvents(serviceId:$id){kind namespace name type reason message count source firstAt lastAt}}");
 export const ServiceChangesDocument = typed<ServiceChangesQuery, ServiceChangesQueryVariables>("query ServiceChanges($id:ID!$ref:String$newDigest:String){serviceDiff(id:$id ref:$ref newDigest:$newDigest){oldDigest newDigest sha added removed changed objects{...Change}}}" + ChangeText);
 export const ServiceDeltaDocument = typed<ServiceDeltaSubscription, ServiceDeltaSubscriptionVariables>("subscription ServiceDelta($id:ID){serviceDeploymentDelta(id:$id){id payload{...ServiceRow}}}" + ServiceRowText);
-export const KickDocument = typed<KickMutation, KickMutationVariables>("mutation Kick($id:ID!){kickService(serviceId:$id){id status}}");
+export const SyncServiceDocument = typed<SyncServiceMutation, SyncServiceMutationVariables>("mutation SyncService($id:ID!){kickService(serviceId:$id){id status}}");
 export const RollbackDocument = typed<RollbackMutation, RollbackMutationVariables>("mutation Rollback($id:ID!$revisionId:ID!){rollbackService(id:$id revisionId:$revisionId){id pinnedSha status}}");
 export const ReleaseDocument = typed<ReleaseMutation, ReleaseMutationVariables>("mutation Release($id:ID!){releaseService(id:$id){id pinnedSha status}}");
 export const ConfirmDeletionsDocument = typed<ConfirmDeletionsMutation, ConfirmDeletionsMutationVariables>("mutation ConfirmDeletions($id:ID!$objects:[ObjectAttributes!]!){confirmDeletions(serviceId:$id objects:$objects){id status awaiting{kind name namespace group version}}}");
@@ -2397,5 +2397,5 @@ export const UpdateServiceDocument = typed<UpdateServiceMutation, UpdateServiceM
 export const DeleteServiceDocument = typed<DeleteServiceMutation, DeleteServiceMutationVariables>("mutation DeleteService($id:ID!){deleteServiceDeployment(id:$id){id}}");
 export const DetachServiceDocument = typed<DetachServiceMutation, DetachServiceMutationVariables>("mutation DetachService($id:ID!){detachServiceDeployment(id:$id){id}}");
 export const TargetsDocument = typed<TargetsQuery, TargetsQueryVariables>("query Targets($cluster:String!$repository:String!){clusters(first:20 q:$cluster){edges{node{id handle}}}gitRepositories(first:20 q:$repository){edges{node{id url}}}cluster(handle:$cluster){id}gitRepository(url:$repository){id}}");
-/** Types without an id of their own. */
+/** Types without an id. */
 export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterMoment","ClusterSelector","ClusterStatus","CommitTrace","CommitWalk","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DiffNormalizer","DryRunPlan","EncryptionKeys","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetMoment","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Installation","KubernetesRightsType","KubernetesRuleType","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","Query","RefCommit","RefusedRevision","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceMetadata","ServiceMetricCheck","ServiceMoment","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WhatIfStep","WhatIfWaiting"];

@@ -34,7 +34,7 @@ def chosen(page: Page, label: str) -> Locator:
 def test_who_signs_in_lands_where_they_wanted_to(stranger: Desk, story: Story) -> None:
     page = stranger.go("/pipelines?tab=board")
     stranger.sign_in(password="not-the-password-1")
-    expect(page.get_by_role("alert")).to_contain_text("do not belong together")
+    expect(page.get_by_role("alert")).to_contain_text("Wrong e-mail or password")
     stranger.sign_in()
     expect(page.get_by_role("heading", name="Pipelines")).to_be_visible()
     expect(page).to_have_url(re.compile(r"/pipelines\?tab=board$"))
@@ -46,10 +46,10 @@ def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: 
     field(page, "Name").fill("half-written")
     chosen(page, "Repository").fill(story.stage.repository.url)
     chosen(page, "Cluster").fill("dev")
-    field(page, "Namespace").fill("half")
-    expect(page.get_by_role("button", name="Define it")).to_be_enabled()
+    field(page, "Default namespace").fill("half")
+    expect(page.get_by_role("button", name="Create service")).to_be_enabled()
     page.context.clear_cookies()
-    page.get_by_role("button", name="Define it").click()
+    page.get_by_role("button", name="Create service").click()
     dialog = page.get_by_role("dialog", name="Your session has ended")
     expect(dialog).to_be_visible()
     stranger.sign_in()
@@ -60,13 +60,13 @@ def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: 
 def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: Story) -> None:
     """A commit that cannot be rendered is on the screen with its reason, and goes away again."""
     page = ada.go("/")
-    wrong = page.get_by_role("region", name="Wrong now")
-    expect(wrong).to_contain_text("nothing")
+    wrong = page.get_by_role("region", name="Needs attention")
+    expect(wrong).to_contain_text("none")
     commit(story, {"dev/broken.yaml": "kind: [\n"}, "Break dev")
     expect(wrong.get_by_role("link", name="dev/shop")).to_be_visible()
     expect(wrong).to_contain_text("broken.yaml, line 2")
     commit(story, {"dev/broken.yaml": None}, "Mend dev")
-    expect(wrong).to_contain_text("nothing")
+    expect(wrong).to_contain_text("none")
 
 
 def test_filters_stand_in_the_address(ada: Desk, story: Story) -> None:
@@ -74,7 +74,7 @@ def test_filters_stand_in_the_address(ada: Desk, story: Story) -> None:
     page.get_by_role("heading", name="Fleet").wait_for()
     page.keyboard.press("/")
     page.keyboard.type("nothing-is-called-so")
-    expect(page.get_by_role("heading", name="No service is like that")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching services")).to_be_visible()
     expect(page).to_have_url(re.compile(r"\?q=nothing-is-called-so$"))
 
 
@@ -82,13 +82,13 @@ def test_the_fleet_of_a_past_moment(ada: Desk, story: Story) -> None:
     """The slider goes back; what is shown says that it is the past."""
     page = ada.go("/")
     expect(page.locator(".travel .live")).to_be_visible()
-    page.get_by_label("How far back").select_option(label="last hour")
+    page.get_by_label("Time range").select_option(label="last hour")
     slider = page.get_by_role("slider")
     slider.focus()
     for _ in range(3):
         page.keyboard.press("ArrowLeft")
     expect(page).to_have_url(re.compile(r"at="))
-    page.get_by_role("button", name="Back to now").click()
+    page.get_by_role("button", name="Back to live").click()
     expect(page.locator(".travel .live")).to_be_visible()
 
 
@@ -134,11 +134,11 @@ def test_logs_of_pods_and_a_shell(ada: Desk, story: Story, recorded: None) -> No
     lines = page.get_by_role("region", name="Log lines")
     expect(lines).to_contain_text("line 100 of web-")
     page.get_by_label("Search in logs").fill("line 42 ")
-    expect(page.get_by_role("status").filter(has_text="1 lines of 1 pod")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="1 line of 1 pod")).to_be_visible()
     page.get_by_role("tab", name=re.compile("Objects")).click()
     page.get_by_role("link", name=re.compile(r"^web-\w+-\w+$")).click()
     page.get_by_role("tab", name="Shell").click()
-    page.get_by_role("button", name="Open a shell").click()
+    page.get_by_role("button", name="Open shell").click()
     screen = page.locator(".xterm")
     screen.wait_for()
     expect(page.locator(".xterm-helper-textarea")).to_be_focused()
@@ -155,7 +155,7 @@ def test_logs_of_pods_and_a_shell(ada: Desk, story: Story, recorded: None) -> No
 def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: Story) -> None:
     """What is chosen stands in the address, and is what the file has."""
     page = ada.go("/audit?kind=SIGN_IN")
-    page.get_by_label("By whom").fill(EMAIL)
+    page.get_by_label("Actor").fill(EMAIL)
     expect(page).to_have_url(re.compile(r"actor=ada"))
     page.get_by_label("Filter by action or target").fill("signIn")
     expect(page).to_have_url(re.compile(r"q=signIn"))
@@ -165,7 +165,7 @@ def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: Story) -> No
     found = {(row["kind"], row["actor"], row["action"]) for row in rows}
     assert found == {("sign-in", EMAIL, "signIn")}
     ada.turn_to("/audit")
-    expect(page.get_by_label("By whom")).to_have_value("")
+    expect(page.get_by_label("Actor")).to_have_value("")
 
 
 def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
@@ -176,7 +176,7 @@ def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
     expect(dialog).to_contain_text("sha256:")
     expect(dialog).to_contain_text("added Deployment web")
     expect(dialog).to_contain_text("from this repository")
-    dialog.get_by_role("button", name="Approve exactly this").press("Enter")
+    dialog.get_by_role("button", name="Approve release").press("Enter")
     expect(dialog).to_be_hidden()
     prod = page.get_by_role("region", name="Stage prod")
     expect(prod).to_contain_text("#", timeout=30_000)
@@ -190,22 +190,22 @@ def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: S
     service = story.services["dev"]
     page = ada.go(f"/services/{service}?tab=history")
     expect(page.get_by_role("row").filter(has_text="Release 1.7")).to_contain_text(
-        "now", timeout=30_000
+        "Current", timeout=30_000
     )
     keys = Keys(page)
     keys.use(page.get_by_role("row").filter(has_text="Open the shop").get_by_role("button").first)
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("changed")
     expect(dialog).to_contain_text("registry.example.org/shop:1.0")
-    keys.use(dialog.get_by_role("button", name="Return to it"))
-    expect(page.get_by_text("new commits do not move it")).to_be_visible()
-    keys.use(button(page, "Follow main again"))
-    expect(page.get_by_text("new commits do not move it")).to_be_hidden()
+    keys.use(dialog.get_by_role("button", name="Roll back"))
+    expect(page.get_by_text("new commits are ignored")).to_be_visible()
+    keys.use(button(page, "Unpin and follow main"))
+    expect(page.get_by_text("new commits are ignored")).to_be_hidden()
 
 
 def test_what_if_another_commit_were_there(ada: Desk, story: Story) -> None:
     story.stage.repository.commit(shop("9.9"), "Try 9.9", branch="idea")
-    page = ada.go(f"/services/{story.services['dev']}?tab=whatif")
+    page = ada.go(f"/services/{story.services['dev']}?tab=preview")
     keys = Keys(page)
     keys.write(page.get_by_label("Branch, tag or commit"), "idea")
     keys.press("Enter")
@@ -216,20 +216,20 @@ def test_a_service_is_defined_and_deleted(ada: Desk, story: Story) -> None:
     """Form and YAML are one; a delete that cannot be undone asks for the name."""
     page = ada.go("/services/new")
     chosen(page, "Cluster").fill("de")
-    expect(page.get_by_text("no cluster de here")).to_be_visible()
+    expect(page.get_by_text("cluster de not found")).to_be_visible()
     assert page.locator("datalist option[value='dev']").count() == 1
     chosen(page, "Cluster").fill("dev")
     chosen(page, "Repository").fill(story.stage.repository.url)
     field(page, "Name").fill("extra")
-    field(page, "Namespace").fill("extra")
+    field(page, "Default namespace").fill("extra")
     field(page, "Folder").fill("dev")
     expect(page.locator(".cm-content")).to_contain_text("namespace: extra")
-    page.get_by_role("button", name="Define it").click()
+    page.get_by_role("button", name="Create service").click()
     expect(page.get_by_role("heading", name="extra")).to_contain_text("Healthy", timeout=30_000)
     page.get_by_role("tab", name="Settings").click()
-    page.get_by_role("button", name=re.compile("Delete it with its")).click()
+    page.get_by_role("button", name=re.compile("Delete service and")).click()
     dialog = page.get_by_role("dialog")
-    sure = dialog.get_by_role("button", name="Delete it")
+    sure = dialog.get_by_role("button", name="Delete service")
     expect(sure).to_be_disabled()
     dialog.get_by_role("textbox").fill("extra")
     sure.click()
@@ -252,13 +252,13 @@ def test_a_cluster_is_seen_to_arrive(
     page = ada.go("/clusters/new")
     field(page, "Name").fill("third")
     field(page, "Tags").fill("region=eu stage=try")
-    page.get_by_role("button", name="Register it").click()
+    page.get_by_role("button", name="Register cluster").click()
     shown = page.locator(".secret pre").inner_text()
     found = re.search(r"deployToken=(\S+)", shown)
     assert found is not None
     token = tmp_path / "token"
     token.write_text(found[1])
-    expect(page.get_by_text("Waiting for its agent")).to_be_visible()
+    expect(page.get_by_text("Waiting for agent")).to_be_visible()
     address = story.stage.ask("{ installation { agentsPort } }")["installation"]["agentsPort"]
     command = [
         *PROGRAM,
@@ -272,7 +272,7 @@ def test_a_cluster_is_seen_to_arrive(
     command += ["--kubeconfig", str(story.stage.members["dev"].kubeconfig)]
     with (tmp_path / "agent.log").open("wb") as log:
         newcomer.append(subprocess.Popen(command, stdout=log, stderr=log))
-    expect(page.get_by_role("heading", name="It has arrived")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("link", name="Open cluster")).to_be_visible(timeout=30_000)
 
 
 def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: Story) -> None:
@@ -281,21 +281,21 @@ def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: Story) -> No
     save = page.get_by_role("button", name="Save")
     expect(save).to_be_enabled()
     page.get_by_label("Name of stage 2").fill("dev")
-    expect(page.get_by_text("dev is there already")).to_be_visible()
+    expect(page.get_by_text("duplicate name dev")).to_be_visible()
     expect(save).to_be_disabled()
     page.get_by_label("Name of stage 2").fill("prod")
     expect(save).to_be_enabled()
-    page.get_by_role("button", name="Add a workflow").last.click()
+    page.get_by_role("button", name="Add workflow").last.click()
     expect(page.locator(".cm-content")).to_contain_text("waitSeconds: 60")
     own = page.get_by_role("group", name="Workflow of prod")
-    own.get_by_text("wait: some time passes").click()
+    own.get_by_text("Wait: pauses for a fixed time").click()
     own.get_by_role("spinbutton", name="Seconds").fill("5")
     expect(page.locator(".cm-content")).to_contain_text("waitSeconds: 5")
     own.get_by_role("textbox", name=re.compile("^After")).fill("nothing")
     page.keyboard.press("Tab")
-    expect(page.get_by_text("there is no step nothing to wait for")).to_be_visible()
+    expect(page.get_by_text('step nothing in "after" not found')).to_be_visible()
     expect(save).to_be_disabled()
-    own.get_by_role("button", name="Remove the workflow").click()
+    own.get_by_role("button", name="Remove workflow").click()
     expect(save).to_be_enabled()
 
 
@@ -306,7 +306,7 @@ def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: Story
     stranger.go(f"/services/{story.services['dev']}")
     page.get_by_role("button", name="Sync now").click()
     alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("Not allowed")
+    expect(alert).to_contain_text("Permission denied")
     expect(alert).to_contain_text("write")
     stranger.turn_to("/access?tab=sessions")
     page.get_by_role("button", name="Sign out everywhere").click()
@@ -365,19 +365,19 @@ def test_with_the_server_gone_the_page_stays_and_catches_up(ada: Desk, story: St
     expect(page.get_by_role("link", name="shop").first).to_be_visible()
     story.stage.kill_control_plane()
     try:
-        expect(page.get_by_text("The control plane does not answer")).to_be_visible()
+        expect(page.get_by_text("The control plane does not respond")).to_be_visible()
         expect(page.get_by_role("link", name="shop").first).to_be_visible()
     finally:
         story.stage.start_control_plane()
-    expect(page.get_by_text("The control plane does not answer")).to_be_hidden()
+    expect(page.get_by_text("The control plane does not respond")).to_be_hidden()
     expect(page.get_by_role("link", name="shop").first).to_be_visible()
 
 
 def test_a_token_and_the_way_out(stranger: Desk, story: Story) -> None:
     page = stranger.go("/access?tab=tokens")
     stranger.sign_in(EMAIL, PASSWORD)
-    field(page, "For").fill("nightly")
-    page.get_by_role("button", name="Make a token").click()
+    field(page, "Name").fill("nightly")
+    page.get_by_role("button", name="Create token").click()
     expect(page.locator(".secret pre")).to_contain_text("twu_")
     page.get_by_role("tab", name="kubectl").click()
     expect(page.locator("pre.block")).to_contain_text("towline-dev")

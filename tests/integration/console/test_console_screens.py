@@ -42,19 +42,19 @@ def _screens(story: Story) -> dict[str, str]:
         "service": f"/services/{service}",
         "service-timeline": f"/services/{service}?tab=timeline",
         "service-history": f"/services/{service}?tab=history",
-        "service-whatif": f"/services/{service}?tab=whatif&ref=main",
+        "service-preview": f"/services/{service}?tab=preview&ref=main",
         "service-values": f"/services/{service}?tab=values",
         "service-events": f"/services/{service}?tab=events",
         "service-logs": f"/services/{service}?tab=logs",
         "service-settings": f"/services/{service}?tab=settings",
         "service-new": "/services/new",
         "object": f"/objects/{ids['Deployment']}",
-        "object-who": f"/objects/{ids['Deployment']}?tab=who",
+        "object-owners": f"/objects/{ids['Deployment']}?tab=owners",
         "object-drift": f"/objects/{ids['Deployment']}?tab=drift",
         "object-shell": f"/objects/{ids['Pod']}?tab=shell",
         "clusters": "/clusters",
         "cluster": "/clusters/dev",
-        "cluster-upkeep": "/clusters/dev?tab=upkeep",
+        "cluster-maintenance": "/clusters/dev?tab=maintenance",
         "join": "/clusters/new",
         "pipelines": "/pipelines",
         "pipeline-graph": f"/pipelines/{pipeline}?tab=graph",
@@ -191,8 +191,8 @@ def test_a_release_is_approved_on_a_phone(ada: Desk, story: Story) -> None:
     assert _too_small(page, "dialog") == []
     assert not _wider(page)
     page.screenshot(path=ARTEFACTS / "approve-phone.png")
-    dialog.get_by_role("button", name="Approve exactly this").click()
-    expect(page.get_by_text("Approved: exactly these digests")).to_be_visible()
+    dialog.get_by_role("button", name="Approve release").click()
+    expect(page.get_by_text("Release approved for")).to_be_visible()
     story.wait_healthy("prod")
 
 
@@ -218,7 +218,10 @@ _ABOVE: dict[str, tuple[Callable[[Page], None], str]] = {
     "toast": (_sync, ".toasts"),
     "palette": (_open_palette, "dialog[open]"),
     "keys": (lambda page: page.keyboard.press("?"), "dialog[open]"),
-    "deletion": (lambda page: page.get_by_role("button", name="Delete it").click(), "dialog[open]"),
+    "deletion": (
+        lambda page: page.get_by_role("button", name="Delete service").click(),
+        "dialog[open]",
+    ),
     "signed-out": (_end_session, "dialog[open]"),
 }
 

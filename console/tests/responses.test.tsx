@@ -6,11 +6,12 @@ import { filter, map, pipe } from "wonka";
 import { JobLog } from "../src/pipelines/JobLog";
 import { ServiceChanges } from "../src/services/ServiceChanges";
 import { FormBar } from "../src/ui/FormBar";
-import { NotShown } from "../src/ui/NotThere";
+import { Problem } from "../src/ui/Problem";
+import { ResourceError } from "../src/ui/ResourceNotFound";
 
 afterEach(cleanup);
 
-/** A server that has one answer, and tells of no change. */
+/** Client whose server always sends the same response and no events. */
 function answering(data: object | null, code = ""): Client {
   const error = code === "" ? undefined : new CombinedError({ graphQLErrors: [new GraphQLError("no", { extensions: { code } })] });
   const answer = (operation: Operation): OperationResult => ({ operation, data, error, stale: false, hasNext: false }) as OperationResult;
@@ -23,7 +24,7 @@ function answering(data: object | null, code = ""): Client {
 
 const CHANGES = { serviceDiff: { oldDigest: "sha256:1", newDigest: "sha256:2", sha: "a", added: 1, removed: 0, changed: 2, objects: [] } };
 
-it("says that a release has become something else than what would be approved", () => {
+it("warns that a release renders to another digest than the approved one", () => {
   const of = (expected: string) => (
     <Provider value={answering(CHANGES)}>
       <ServiceChanges serviceId="s" gitRef="a" expected={expected} />
@@ -31,31 +32,31 @@ it("says that a release has become something else than what would be approved", 
   );
   const { rerender } = render(of("sha256:2"));
   expect(screen.getByText("added", { exact: false }).textContent).toBe("1 added, 2 changed, 0 removed");
-  expect(screen.queryByText(/By now it comes to/)).toBeNull();
+  expect(screen.queryByText(/now renders to/)).toBeNull();
   rerender(of("sha256:3"));
-  expect(screen.getByText(/By now it comes to sha256:2/)).not.toBeNull();
+  expect(screen.getByText(/now renders to sha256:2/)).not.toBeNull();
 });
 
-it("does not call new what cannot be found", () => {
+it("reports a revision that does not exist", () => {
   render(
     <Provider value={answering(null, "NOT_FOUND")}>
       <ServiceChanges serviceId="s" gitRef="gone" />
     </Provider>,
   );
-  expect(screen.getByText("Its repository has no gone.")).not.toBeNull();
+  expect(screen.getByText("Revision gone not found in the repository.")).not.toBeNull();
 });
 
-it("leads back from what was deleted, and says why something else cannot be shown", () => {
+it("links from a missing resource to its list, and shows other errors", () => {
   const failed = (code: string) => new CombinedError({ graphQLErrors: [new GraphQLError("could not find resource", { extensions: { code } })] });
-  const { rerender } = render(<NotShown error={failed("NOT_FOUND")} what="service" />);
-  expect(screen.getByRole("heading", { name: "No such service" })).not.toBeNull();
+  const { rerender } = render(<ResourceError error={failed("NOT_FOUND")} kind="service" />);
+  expect(screen.getByRole("heading", { name: "Service not found" })).not.toBeNull();
   expect(screen.getByRole("link", { name: "All services" }).getAttribute("href")).toBe("/services");
   expect(screen.queryByText(/could not find/)).toBeNull();
-  rerender(<NotShown error={failed("FORBIDDEN")} what="service" />);
-  expect(screen.getByRole("alert").textContent).toContain("Not allowed.");
+  rerender(<ResourceError error={failed("FORBIDDEN")} kind="service" />);
+  expect(screen.getByRole("alert").textContent).toContain("Permission denied.");
 });
 
-it("shows a job's log where scrolling answers with a promise", () => {
+it("shows a job log in browsers whose scrollTo returns a promise", () => {
   vi.spyOn(console, "error");
   Object.defineProperty(Element.prototype, "scrollTo", { value: () => Promise.resolve(), configurable: true });
   const job = { id: "j", clusterId: "c", namespace: "x", phase: "SUCCEEDED", message: "", actor: "", exitCode: 0, insertedAt: "", startedAt: null, finishedAt: null, logTail: "done", object: null };
@@ -64,15 +65,26 @@ it("shows a job's log where scrolling answers with a promise", () => {
       <JobLog id="j" />
     </Provider>,
   );
-  expect(screen.getByRole("region", { name: "Log of the job" }).textContent).toBe("done");
+  expect(screen.getByRole("region", { name: "Job log" }).textContent).toBe("done");
   unmount();
   expect(console.error).not.toHaveBeenCalled();
 });
 
-it("says what there is to do before it complains", () => {
-  const { rerender } = render(<FormBar action="Go" busy={false} isBegun={false} complaints={["give it a name"]} />);
-  expect(screen.getByRole("listitem").textContent).toBe("○ give it a name");
-  rerender(<FormBar action="Go" busy={false} complaints={["give it a name"]} />);
-  expect(screen.getByRole("listitem").textContent).toBe("✕ give it a name");
+it("shows missing fields as hints before the first input", () => {
+  const { rerender } = render(<FormBar action="Go" busy={false} isTouched={false} complaints={["name is required"]} />);
+  expect(screen.getByRole("listitem").textContent).toBe("○ name is required");
+  rerender(<FormBar action="Go" busy={false} complaints={["name is required"]} />);
+  expect(screen.getByRole("listitem").textContent).toBe("✕ name is required");
   expect(screen.getByRole<HTMLButtonElement>("button").disabled).toBe(true);
+});
+
+it("shows the request id of an internal error", () => {
+  const error = new CombinedError({ graphQLErrors: [new GraphQLError("hidden", { extensions: { code: "INTERNAL", requestId: "896f07" } })] });
+  render(<Problem error={error} />);
+  expect(screen.getByRole("alert").textContent).toContain("Something went wrong (request 896f07).");
+});
+
+it("says that the connection failed if the server did not respond", () => {
+  render(<Problem error={new CombinedError({ networkError: new Error("offline") })} />);
+  expect(screen.getByRole("alert").textContent).toContain("Connection failed.");
 });

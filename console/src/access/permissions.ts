@@ -1,10 +1,10 @@
-// The rights of a role as a grid: which verbs for which kinds of things.
+// Permissions of a role as a grid of verbs and resource kinds.
 import type { RoleFullFragment, ThingKind, Verb } from "../api/generated";
 import { ROLE } from "../api/inputs";
 
 const named = (type: string): readonly string[] => ROLE.enums[type] ?? [];
 
-/** All that there are in the schema: a right that the grid did not have would be lost to who edits a role. */
+/** All verbs of the schema. If the grid lacked one, saving a role would remove it. */
 export const VERBS = named("Verb") as readonly Verb[];
 export const KINDS = named("ThingKind") as readonly ThingKind[];
 
@@ -12,23 +12,23 @@ type Rule = RoleFullFragment["rules"][number];
 export type Grid = ReadonlySet<string>;
 
 const cell = (verb: Verb, kind: ThingKind): string => `${verb} ${kind}`;
-const all = <One>(some: readonly One[], every: readonly One[]): readonly One[] => (some.length === 0 ? every : some);
+const orAll = <Item>(some: readonly Item[], every: readonly Item[]): readonly Item[] => (some.length === 0 ? every : some);
 
-/** The cells that rules stand for; an empty list means all of them. */
+/** Cells of the rules; an empty list in a rule means all verbs or all kinds. */
 export function gridOf(rules: readonly Rule[]): Grid {
-  return new Set(rules.flatMap(({ verbs, kinds }) => all(verbs, VERBS).flatMap((verb) => all(kinds, KINDS).map((kind) => cell(verb, kind)))));
+  return new Set(rules.flatMap(({ verbs, kinds }) => orAll(verbs, VERBS).flatMap((verb) => orAll(kinds, KINDS).map((kind) => cell(verb, kind)))));
 }
 
 export const has = (grid: Grid, verb: Verb, kind: ThingKind): boolean => grid.has(cell(verb, kind));
 
-/** The grid with one cell the other way. */
-export function turned(grid: Grid, verb: Verb, kind: ThingKind): Grid {
+/** Toggles one cell. */
+export function toggled(grid: Grid, verb: Verb, kind: ThingKind): Grid {
   const next = new Set(grid);
   if (!next.delete(cell(verb, kind))) next.add(cell(verb, kind));
   return next;
 }
 
-/** The fewest rules for a grid: kinds with the same verbs are one rule, what is everything is said as that. */
+/** Smallest set of rules for a grid: one rule for kinds with the same verbs, an empty list for "all". */
 export function rulesOf(grid: Grid): Rule[] {
   const byVerbs = new Map<string, { readonly verbs: Verb[]; readonly kinds: ThingKind[] }>();
   for (const kind of KINDS) {

@@ -2,23 +2,23 @@ import { useId } from "react";
 
 type Props = {
   readonly value: string;
-  /** What fits to what is typed so far; anything may be typed. */
+  /** Suggestions for the typed text; other text is allowed. */
   readonly offered: readonly string[];
   readonly onChange: (next: string) => void;
-  /** For whom it stands in no label. */
+  /** Accessible name if the field is not inside a label. */
   readonly label?: string;
   readonly placeholder?: string;
 };
 
-/** A text field that offers choices while one types. */
-export function Suggested({ value, offered, onChange, label, placeholder }: Props) {
+/** Text field with suggestions. */
+export function Combobox({ value, offered, onChange, label, placeholder }: Props) {
   const list = useId();
   return (
     <>
       <input aria-label={label} placeholder={placeholder} list={list} autoComplete="off" value={value} onChange={(event) => onChange(event.target.value)} />
       <datalist id={list}>
-        {offered.map((one) => (
-          <option key={one} value={one} />
+        {offered.map((option) => (
+          <option key={option} value={option} />
         ))}
       </datalist>
     </>

@@ -2,20 +2,21 @@ import { useState } from "react";
 import { useQuery } from "urql";
 import { FleetDiffDocument, RepositoryOfDocument, type FleetDiffQuery } from "../api/generated";
 import { Changes } from "../services/Changes";
+import { counted } from "../text/counts";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 
 type Group = FleetDiffQuery["fleetDiff"]["groups"][number];
 
-const MOST_NAMES = 8;
+const MAX_NAMES = 8;
 
 function GroupOfServices({ group }: { readonly group: Group }) {
   const names = group.services.map(({ cluster, name }) => `${cluster}/${name}`);
   return (
     <details>
       <summary>
-        <strong>{names.length}</strong> {names.length === 1 ? "service" : "services"}: {names.slice(0, MOST_NAMES).join(", ")}
-        {names.length > MOST_NAMES && ` and ${names.length - MOST_NAMES} more`}{" "}
+        <strong>{counted(names.length, "service")}</strong>: {names.slice(0, MAX_NAMES).join(", ")}
+        {names.length > MAX_NAMES && ` and ${names.length - MAX_NAMES} more`}{" "}
         <span className="quiet">
           +{group.added} ~{group.changed} −{group.removed}
         </span>
@@ -36,28 +37,28 @@ function Diff({ repositoryId, sha, serviceIds }: DiffProps) {
   return (
     <div className="stack">
       <p>
-        Of {looked} {looked === 1 ? "service" : "services"} {serviceIds === null ? "from this repository that no pipeline moves" : "that this is about"}, {looked - untouched} would change.
-        {groups.length > 1 && " Those that change alike stand together."}
+        {looked - untouched} of {counted(looked, "service")} {serviceIds === null ? "from this repository outside pipelines" : "in this stage"} would change.
+        {groups.length > 1 && " Services with the same changes are grouped."}
       </p>
       {groups.map((group, index) => (
         <GroupOfServices key={index} group={group} />
       ))}
-      {more > 0 && <p className="quiet">and {more} groups more</p>}
+      {more > 0 && <p className="quiet">and {counted(more, "more group")}</p>}
     </div>
   );
 }
 
 type Props = {
   readonly title: string;
-  /** One of the services that have the commit, by which its repository is found. */
+  /** Service that has the commit; its repository is used. */
   readonly serviceId: string;
   readonly sha: string;
-  /** Only these services, whatever moves them; null: all that follow the repository by themselves. */
+  /** Services to compare; null: all services of the repository outside pipelines. */
   readonly serviceIds: readonly string[] | null;
 };
 
-/** What a commit would change in many services at once. */
-export function FleetWide({ title, serviceId, sha, serviceIds }: Props) {
+/** Changes that a commit would make in many services. */
+export function FleetDiff({ title, serviceId, sha, serviceIds }: Props) {
   const [isOpen, open] = useState(true);
   const [{ data, error }] = useQuery({ query: RepositoryOfDocument, variables: { id: serviceId }, pause: !isOpen });
   const repository = data?.serviceDeployment?.repository;

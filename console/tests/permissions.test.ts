@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { gridOf, has, KINDS, rulesOf, turned, VERBS } from "../src/access/rights";
+import { gridOf, has, KINDS, rulesOf, toggled, VERBS } from "../src/access/permissions";
 
-describe("the rights of a role as a grid", () => {
-  it("says everything as everything", () => {
+describe("the permissions of a role as a grid", () => {
+  it("turns a full grid into one rule", () => {
     const all = gridOf([{ verbs: [], kinds: [] }]);
     expect(all.size).toBe(VERBS.length * KINDS.length);
     expect(rulesOf(all)).toEqual([{ verbs: [], kinds: [] }]);
   });
 
-  it("comes back as the fewest rules that mean the same", () => {
+  it("creates the smallest equivalent set of rules", () => {
     const grid = gridOf([
       { verbs: ["READ"], kinds: ["SERVICE"] },
       { verbs: ["READ"], kinds: ["CLUSTER"] },
@@ -19,9 +19,9 @@ describe("the rights of a role as a grid", () => {
     expect(gridOf(rules)).toEqual(grid);
   });
 
-  it("turns one cell and no other", () => {
-    const grid = turned(gridOf([]), "WRITE", "SERVICE");
+  it("toggles one cell only", () => {
+    const grid = toggled(gridOf([]), "WRITE", "SERVICE");
     expect(has(grid, "WRITE", "SERVICE")).toBe(true);
-    expect(turned(grid, "WRITE", "SERVICE").size).toBe(0);
+    expect(toggled(grid, "WRITE", "SERVICE").size).toBe(0);
   });
 });

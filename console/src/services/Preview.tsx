@@ -3,13 +3,13 @@ import { useParam } from "../ui/useParam";
 import { ServiceChanges } from "./ServiceChanges";
 import type { Service } from "./service";
 
-/** What another branch, tag or commit would make of this service; nothing is changed by looking. */
-export function WhatIf({ service }: { readonly service: Service }) {
-  const [ref, look] = useParam("ref");
+/** Changes that another branch, tag or commit would make; read-only. */
+export function Preview({ service }: { readonly service: Service }) {
+  const [ref, preview] = useParam("ref");
   const [text, setText] = useState(ref || (service.git?.ref ?? "main"));
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    look(text.trim());
+    preview(text.trim());
   };
   return (
     <div className="stack">
@@ -17,10 +17,10 @@ export function WhatIf({ service }: { readonly service: Service }) {
         <label>
           Branch, tag or commit <input value={text} onChange={(event) => setText(event.target.value)} required maxLength={255} />
         </label>
-        <button>Show what it would change</button>
+        <button>Show changes</button>
       </form>
       {ref === "" ? (
-        <p className="quiet">It is rendered and compared with what {service.name} has now, object by object. Nothing is applied.</p>
+        <p className="quiet">Renders the revision and compares it with the current manifests of {service.name}. Nothing is applied.</p>
       ) : (
         <ServiceChanges key={ref} serviceId={service.id} gitRef={ref} />
       )}

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { useQuery } from "urql";
 import { ComponentBlameDocument, type ComponentBlameQuery } from "../api/generated";
+import { counted } from "../text/counts";
 import { Age } from "../ui/Age";
 import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
@@ -9,23 +10,23 @@ import { Table } from "../ui/Table";
 
 type Field = ComponentBlameQuery["componentBlame"][number];
 
-const OWN = "towline";
-const MOST = 200;
+const TOWLINE = "towline";
+const MAX_ROWS = 200;
 
-/** Who it was, as exactly as is known: a person, a commit, or only the program that wrote it. */
-function Who({ field }: { readonly field: Field }) {
-  if (field.revision === null) return field.person === null ? <span className="quiet">not by way of Towline</span> : <strong>{field.person}</strong>;
+/** Origin of a field: a commit, a user, or only the field manager. */
+function Origin({ field }: { readonly field: Field }) {
+  if (field.revision === null) return field.person === null ? <span className="quiet">outside Towline</span> : <strong>{field.person}</strong>;
   return (
     <>
       <Person author={field.revision.author} /> <code>{field.revision.sha.slice(0, 8)}</code> {field.revision.subject}
-      {field.isOldestRevision && <span className="quiet"> or before</span>}
+      {field.isOldestRevision && <span className="quiet"> or earlier</span>}
     </>
   );
 }
 
 function Fields({ label, fields }: { readonly label: string; readonly fields: readonly Field[] }) {
   return (
-    <Table label={label} titles={["Field", "Value", "Who", "With", "When"]}>
+    <Table label={label} titles={["Field", "Value", "Set by", "Field manager", "Time"]}>
       {fields.map((field) => (
         <tr key={`${field.pointer} ${field.manager}`}>
           <td className="wide">
@@ -35,13 +36,13 @@ function Fields({ label, fields }: { readonly label: string; readonly fields: re
             <code>{field.value}</code>
           </td>
           <td className="wide">
-            <Who field={field} />
+            <Origin field={field} />
           </td>
           <td>
-            {field.manager} {field.subresource !== null && <span className="quiet">by {field.subresource}</span>}
+            {field.manager} {field.subresource !== null && <span className="quiet">via {field.subresource}</span>}
           </td>
           <td>
-            <Age at={field.at} never="not noted" />
+            <Age at={field.at} never="unknown" />
           </td>
         </tr>
       ))}
@@ -49,32 +50,32 @@ function Fields({ label, fields }: { readonly label: string; readonly fields: re
   );
 }
 
-/** The fields that somebody else than Towline has set, the newest first: who has drifted an object. */
-export function Strangers({ id }: { readonly id: string }) {
+/** Fields that another field manager than Towline has set, newest first. */
+export function OutsideChanges({ id }: { readonly id: string }) {
   const [{ data, error }] = useQuery({ query: ComponentBlameDocument, variables: { id }, requestPolicy: "network-only" });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={3} />;
-  const others = data.componentBlame.filter(({ manager, subresource }) => manager !== OWN && subresource === null);
-  if (others.length === 0) return <p className="quiet">Nobody else has set a field of it.</p>;
-  return <Fields label="Set by somebody else" fields={[...others].sort((left, right) => (right.at ?? "").localeCompare(left.at ?? "")).slice(0, MOST)} />;
+  const foreign = data.componentBlame.filter(({ manager, subresource }) => manager !== TOWLINE && subresource === null);
+  if (foreign.length === 0) return <p className="quiet">No fields changed outside Git.</p>;
+  return <Fields label="Changed outside Git" fields={[...foreign].sort((left, right) => (right.at ?? "").localeCompare(left.at ?? "")).slice(0, MAX_ROWS)} />;
 }
 
-/** Every field of an object with the commit or the person that it comes from. */
-export function Blame({ id }: { readonly id: string }) {
+/** All fields of an object with the commit or the user that set them. */
+export function FieldOwners({ id }: { readonly id: string }) {
   const [{ data, error }] = useQuery({ query: ComponentBlameDocument, variables: { id }, requestPolicy: "network-only" });
   const [text, setText] = useState("");
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={8} />;
-  const wanted = text.toLowerCase();
-  const shown = data.componentBlame.filter(({ pointer, manager, person }) => `${pointer} ${manager} ${person ?? ""}`.toLowerCase().includes(wanted));
+  const needle = text.toLowerCase();
+  const shown = data.componentBlame.filter(({ pointer, manager, person }) => `${pointer} ${manager} ${person ?? ""}`.toLowerCase().includes(needle));
   return (
     <>
       <div className="bar">
         <input type="search" aria-label="Filter fields" placeholder="Filter fields" value={text} onChange={(event) => setText(event.target.value)} />
-        <span className="quiet">{shown.length} fields</span>
+        <span className="quiet">{counted(shown.length, "field")}</span>
       </div>
-      <Fields label="Fields" fields={shown.slice(0, MOST)} />
-      {shown.length > MOST && <p className="quiet">and {shown.length - MOST} more: filter them</p>}
+      <Fields label="Fields" fields={shown.slice(0, MAX_ROWS)} />
+      {shown.length > MAX_ROWS && <p className="quiet">and {shown.length - MAX_ROWS} more; narrow the filter</p>}
     </>
   );
 }

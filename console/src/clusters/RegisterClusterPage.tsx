@@ -2,19 +2,21 @@ import { useEffect, useState, type SubmitEvent } from "react";
 import { useMutation, useQuery, useSubscription } from "urql";
 import { Link } from "wouter";
 import { ClusterDeltaDocument, ClusterDocument, CreateClusterDocument } from "../api/generated";
+import { counted } from "../text/counts";
 import { textOf } from "../ui/form";
 import { FormBar } from "../ui/FormBar";
 import { Secret } from "../ui/Secret";
+import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import "./clusters.css";
 
-/** `region=eu stage=prod` as tags. */
+/** Parses tags such as `region=eu stage=prod`. */
 export function tagsOf(text: string): { readonly name: string; readonly value: string }[] {
   return text
     .split(/[\s,]+/)
-    .filter((one) => one !== "")
-    .map((one) => {
-      const [name = "", ...rest] = one.split("=");
+    .filter((word) => word !== "")
+    .map((word) => {
+      const [name = "", ...rest] = word.split("=");
       return { name, value: rest.join("=") };
     });
 }
@@ -27,47 +29,48 @@ function command(token: string): string {
   ].join("\n");
 }
 
-function Arrival({ id, handle }: { readonly id: string; readonly handle: string }) {
+function Connection({ id, handle }: { readonly id: string; readonly handle: string }) {
   const [{ data }] = useQuery({ query: ClusterDocument, variables: { handle } });
   useSubscription({ query: ClusterDeltaDocument, variables: { id } });
   const cluster = data?.cluster;
-  const isHere = cluster?.pingedAt != null;
+  const isConnected = cluster?.pingedAt != null;
   useEffect(() => {
-    document.title = isHere ? `${handle} has arrived · Towline` : "Towline";
+    document.title = isConnected ? `${handle} connected · Towline` : "Towline";
     return () => {
       document.title = "Towline";
     };
-  }, [isHere, handle]);
-  if (!isHere)
+  }, [isConnected, handle]);
+  if (!isConnected)
     return (
       <li className="card" aria-live="polite">
-        <h2>It arrives</h2>
-        <Status tone="busy">Waiting for its agent. This page sees it come by itself.</Status>
+        <h2>Connection</h2>
+        <Status state={STATES.waitingForAgent} />
+        <p className="quiet">This page updates when the agent connects.</p>
       </li>
     );
   return (
     <li className="card done" aria-live="polite">
-      <h2>It has arrived</h2>
-      <p className="arrived">
-        <Status tone="ok">Connected</Status> Kubernetes {cluster.currentVersion ?? "…"}, {cluster.nodeCount ?? "…"} nodes, agent {cluster.agentVersion ?? "…"}
+      <h2>Connection</h2>
+      <p className="connected">
+        <Status state={STATES.connected} /> Kubernetes {cluster.currentVersion ?? "…"}, {cluster.nodeCount === null ? "… nodes" : counted(cluster.nodeCount, "node")}, agent {cluster.agentVersion ?? "…"}
       </p>
       <div className="bar">
         <Link className="button primary" href="/services/new">
-          Define its first service
+          Create service
         </Link>
         <Link className="button" href={`/clusters/${handle}`}>
-          Look at it
+          Open cluster
         </Link>
       </div>
     </li>
   );
 }
 
-/** Registers a cluster, shows the command that joins it, and watches it arrive. */
-export function JoinPage() {
+/** Registers a cluster, shows the install command and waits for the agent. */
+export function RegisterClusterPage() {
   const [{ data, error, fetching }, create] = useMutation(CreateClusterDocument);
   const [isOpen, setOpen] = useState(true);
-  const made = data?.createCluster;
+  const created = data?.createCluster;
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
@@ -79,10 +82,10 @@ export function JoinPage() {
       <p className="crumbs">
         <Link href="/clusters">Clusters</Link>
       </p>
-      <h1>Join a cluster</h1>
+      <h1>Register cluster</h1>
       <ol className="steps">
-        <li className={made == null ? "card" : "card done"}>
-          <h2>Give it a name</h2>
+        <li className={created == null ? "card" : "card done"}>
+          <h2>Name</h2>
           {isOpen ? (
             <form className="form" onSubmit={(event) => void submit(event)}>
               <label>
@@ -90,23 +93,23 @@ export function JoinPage() {
                 <input name="name" required maxLength={255} autoFocus placeholder="prod-eu" />
               </label>
               <label>
-                Tags <small>by which services choose clusters: name=value, separated by blanks</small>
+                Tags <small>used by cluster selectors; name=value, separated by spaces</small>
                 <input name="tags" placeholder="region=eu-west stage=prod" />
               </label>
-              <FormBar action="Register it" busy={fetching} error={error} />
+              <FormBar action="Register cluster" busy={fetching} error={error} />
             </form>
           ) : (
-            <p>{made?.handle}</p>
+            <p>{created?.handle}</p>
           )}
         </li>
-        {made?.deployToken != null && (
+        {created?.deployToken != null && (
           <>
             <li className="card">
-              <h2>Run this where kubectl reaches it</h2>
-              <p className="quiet">The agent opens one connection to here, on port 8444. Nothing has to reach into the cluster.</p>
-              <Secret title="With Helm" text={command(made.deployToken)} />
+              <h2>Install the agent</h2>
+              <p className="quiet">Run this command with access to the cluster. The agent opens one connection to the control plane, on port 8444; the cluster needs no inbound access.</p>
+              <Secret title="Helm command" text={command(created.deployToken)} />
             </li>
-            <Arrival id={made.id} handle={made.handle} />
+            <Connection id={created.id} handle={created.handle} />
           </>
         )}
       </ol>

@@ -1,35 +1,35 @@
-// The Kubernetes door: a cluster's own API, as the one who is signed in.
+// Client of the Kubernetes proxy: the API of a cluster, with the permissions of the user.
 import { CSRF, ticket } from "./client";
 
 export type Pod = { readonly namespace: string; readonly name: string };
 
-/** The address of something in a cluster; every part is escaped. */
-export function doorPath(handle: string, ...parts: readonly string[]): string {
+/** Path of a Kubernetes API request in a cluster; escapes every part. */
+export function proxyPath(handle: string, ...parts: readonly string[]): string {
   return ["/k8s/clusters", handle, ...parts].map((part, index) => (index === 0 ? part : encodeURIComponent(part))).join("/");
 }
 
 const podPath = (handle: string, { namespace, name }: Pod, ...more: readonly string[]) =>
-  doorPath(handle, "api", "v1", "namespaces", namespace, "pods", name, ...more);
+  proxyPath(handle, "api", "v1", "namespaces", namespace, "pods", name, ...more);
 
-/** What the door says when it refuses; it answers with Kubernetes' own Status. */
-async function refusal(response: Response): Promise<Error> {
+/** Error of a failed request, from its Kubernetes Status. */
+async function errorOf(response: Response): Promise<Error> {
   const text = await response.text();
   try {
     const { message } = JSON.parse(text) as { readonly message?: unknown };
     if (typeof message === "string") return new Error(message);
   } catch {
-    // Not a Status: the text says what there is to say.
+    // Not a Status; use the text.
   }
-  return new Error(text.slice(0, 300) || `the cluster answered ${response.status}`);
+  return new Error(text.slice(0, 300) || `the cluster responded with status ${response.status}`);
 }
 
 type PodSpec = { readonly containers?: readonly { readonly name: string; readonly ports?: readonly { readonly containerPort: number }[] }[] };
 export type Container = { readonly name: string; readonly ports: readonly number[] };
 
-/** A pod's containers, the first one first, with the ports that they say they listen on. */
+/** Containers of a pod in spec order, with their declared ports. */
 export async function containersOf(handle: string, pod: Pod): Promise<readonly Container[]> {
   const response = await fetch(podPath(handle, pod), { headers: { ...CSRF, Accept: "application/json" } });
-  if (!response.ok) throw await refusal(response);
+  if (!response.ok) throw await errorOf(response);
   const { spec } = (await response.json()) as { readonly spec?: PodSpec };
   return spec?.containers?.map(({ name, ports }) => ({ name, ports: ports?.map(({ containerPort }) => containerPort) ?? [] })) ?? [];
 }
@@ -38,7 +38,7 @@ export type LogRequest = { readonly container: string; readonly follow: boolean;
 
 const BEARER = "base64url.bearer.authorization.k8s.io.";
 
-/** A WebSocket through the door, opened by a ticket. */
+/** Opens a WebSocket through the Kubernetes proxy with a ticket. */
 async function socketTo(path: string, protocol: string): Promise<WebSocket> {
   const secret = btoa(await ticket()).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
   const scheme = location.protocol === "https:" ? "wss" : "ws";
@@ -47,7 +47,7 @@ async function socketTo(path: string, protocol: string): Promise<WebSocket> {
   return socket;
 }
 
-/** What comes through a WebSocket until it ends or is aborted; null: it was not let in. */
+/** Data of a WebSocket until it closes or is aborted; null: the server rejected it. */
 async function streamOf(socket: WebSocket, signal: AbortSignal): Promise<ReadableStream<Uint8Array<ArrayBuffer>> | null> {
   const end = () => socket.close();
   if (signal.aborted) end();
@@ -71,26 +71,26 @@ async function* textOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGe
 }
 
 /**
- * A pod's log as it comes, piece by piece, until it ends or is aborted. It is followed by a WebSocket: of plain requests
- * a browser has six at a time, for all of its pages together.
+ * Streams a pod's log in pieces until it ends or is aborted. Following uses a WebSocket, because browsers allow only
+ * six plain HTTP/1.1 requests per host.
  */
-export async function* logOf(handle: string, pod: Pod, asked: LogRequest, signal: AbortSignal): AsyncGenerator<string> {
-  const query = new URLSearchParams({ tailLines: String(asked.tail), timestamps: "true" });
-  if (asked.container !== "") query.set("container", asked.container);
-  if (asked.previous) query.set("previous", "true");
+export async function* logOf(handle: string, pod: Pod, options: LogRequest, signal: AbortSignal): AsyncGenerator<string> {
+  const query = new URLSearchParams({ tailLines: String(options.tail), timestamps: "true" });
+  if (options.container !== "") query.set("container", options.container);
+  if (options.previous) query.set("previous", "true");
   const path = `${podPath(handle, pod, "log")}?${query.toString()}`;
-  const followed = asked.follow ? await streamOf(await socketTo(`${path}&follow=true`, "binary.k8s.io"), signal) : null;
+  const followed = options.follow ? await streamOf(await socketTo(`${path}&follow=true`, "binary.k8s.io"), signal) : null;
   if (followed !== null) {
     yield* textOf(followed);
     return;
   }
-  // Why a WebSocket was not let in, its answer does not say; this one does.
+  // A rejected WebSocket has no error text; this plain request has.
   const response = await fetch(path, { headers: CSRF, signal });
-  if (!response.ok || response.body === null) throw await refusal(response);
+  if (!response.ok || response.body === null) throw await errorOf(response);
   yield* textOf(response.body);
 }
 
-/** A WebSocket into a pod's container (`v5.channel.k8s.io`). */
+/** Opens an exec WebSocket to a container (`v5.channel.k8s.io`). */
 export async function execIn(handle: string, pod: Pod, container: string, command: readonly string[]): Promise<WebSocket> {
   const query = new URLSearchParams({ container, stdin: "true", stdout: "true", tty: "true" });
   for (const word of command) query.append("command", word);
