@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { useQuery } from "urql";
-import { PlacesDocument, WhoCanDocument, type PlaceKind, type ThingKind, type WhoCanQuery } from "../api/generated";
+import { PlacesDocument, WhoCanDocument, type PlaceKind, type ResourceKind, type WhoCanQuery } from "../api/generated";
 import { exactly } from "../text/time";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
@@ -15,13 +15,13 @@ import "./permissions.css";
 type Holder = WhoCanQuery["whoCan"][number];
 
 // Roles cannot be scoped to groups of clusters.
-const PLACED: Partial<Record<PlaceKind, ThingKind>> = { CLUSTER: "CLUSTER", SERVICE: "SERVICE", REPOSITORY: "REPOSITORY", PIPELINE: "PIPELINE" };
+const PLACED: Partial<Record<PlaceKind, ResourceKind>> = { CLUSTER: "CLUSTER", SERVICE: "SERVICE", REPOSITORY: "REPOSITORY", PIPELINE: "PIPELINE" };
 
 const whyOf = ({ reasons }: Holder): string => reasons.map(({ why, expiresAt }) => (expiresAt === null ? why : `${why}, expires ${exactly(expiresAt)}`)).join("; ");
 const byOf = ({ reasons }: Holder): string => reasons.map(({ role, scope }) => `${role} in ${scope}`).join(", ");
 
 /** Search field for one resource; choosing a suggestion selects it. */
-function ResourceField({ onChoose }: { readonly onChoose: (kind: ThingKind, id: string) => void }) {
+function ResourceField({ onChoose }: { readonly onChoose: (kind: ResourceKind, id: string) => void }) {
   const [text, setText] = useState("");
   const q = text.trim();
   const [{ data }] = useQuery({ query: PlacesDocument, variables: { q }, pause: q === "" });
@@ -80,7 +80,7 @@ export function WhoCan() {
   const asked = { verb: VERBS.find((known) => known === verb) ?? "WRITE", kind: KINDS.find((known) => known === kind) ?? "SERVICE", id: id || null };
   const [{ data, error, fetching }] = useQuery({ query: WhoCanDocument, variables: asked });
   const what = `${asked.verb.toLowerCase()} ${asked.id === null ? `any ${asked.kind.toLowerCase()}` : `this ${asked.kind.toLowerCase()}`}`;
-  const choose = (of: ThingKind, chosen: string) => {
+  const choose = (of: ResourceKind, chosen: string) => {
     if (of !== asked.kind) setKind(of);
     setId(chosen);
   };

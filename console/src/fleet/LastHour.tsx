@@ -56,7 +56,7 @@ export function LastHour({ until, moves }: { readonly until: string | null; read
             {WORDS[change.kind]}{" "}
             <span className="quiet">
               <Commits before={change.shaBefore} after={change.shaAfter} />
-              {change.markAfter !== null && change.markBefore !== change.markAfter && CELL_STATES[change.markAfter].label}
+              {change.statusAfter !== null && change.statusBefore !== change.statusAfter && CELL_STATES[change.statusAfter].label}
             </span>
           </li>
         ))}

@@ -33,11 +33,11 @@ function Diff({ repositoryId, sha, serviceIds }: DiffProps) {
   const [{ data, error }] = useQuery({ query: FleetDiffDocument, variables });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={3} />;
-  const { looked, untouched, groups, more } = data.fleetDiff;
+  const { compared, unchanged, groups, more } = data.fleetDiff;
   return (
     <div className="stack">
       <p>
-        {looked - untouched} of {counted(looked, "service")} {serviceIds === null ? "from this repository outside pipelines" : "in this stage"} would change.
+        {compared - unchanged} of {counted(compared, "service")} {serviceIds === null ? "from this repository outside pipelines" : "in this stage"} would change.
         {groups.length > 1 && " Services with the same changes are grouped."}
       </p>
       {groups.map((group, index) => (

@@ -32,7 +32,7 @@ export function RotationCard({ secret, uses }: { readonly secret: SecretRowFragm
           <Status state={ROTATION_STATES[rotation.phase]} pill />
         </span>
         <small>
-          started by {rotation.beganBy} <Age at={rotation.beganAt} />
+          started by {rotation.startedBy} <Age at={rotation.startedAt} />
         </small>
       </h2>
       <p>

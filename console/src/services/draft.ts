@@ -18,7 +18,7 @@ export function draftOf(value: Record<string, unknown>): Draft {
   return { cluster: text("cluster"), repository: text("repository"), ref: text("ref"), folder: text("folder"), name: text("name"), namespace: text("namespace") };
 }
 
-/** Problems of a cluster or repository that was named; none while its id is being looked up. */
+/** Problems of a cluster or repository that was named; none while its id is being compared up. */
 function nameProblems(kind: string, name: string, id: string | null | undefined): readonly string[] {
   if (name === "") return [`${kind} is required`];
   return id === null ? [`${kind} ${name} not found`] : [];

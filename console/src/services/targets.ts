@@ -3,7 +3,7 @@ import { useDeferredValue } from "react";
 import { useQuery } from "urql";
 import { TargetsDocument } from "../api/generated";
 
-/** Id; null: not found; undefined: still being looked up. */
+/** Id; null: not found; undefined: still being compared up. */
 type Id = string | null | undefined;
 export type Targets = { readonly handles: readonly string[]; readonly urls: readonly string[]; readonly clusterId: Id; readonly repositoryId: Id };
 

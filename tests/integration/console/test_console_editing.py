@@ -14,7 +14,7 @@ from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit, vi
 from tests.integration.console.furnished import furnish
 from tests.integration.console.keys import Keys, button
 from towline.demo.sample import shop
-from towline.demo.story import NAMESPACE, Story
+from towline.demo.steps import NAMESPACE, DemoSteps
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -28,7 +28,7 @@ _JOB = {
 }
 
 
-def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: Story) -> None:
+def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: DemoSteps) -> None:
     """Its value goes in and does not come back; the rotation moves on the page by itself."""
     made = furnish(story)
     page = ada.go("/secrets")
@@ -56,7 +56,7 @@ def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: Story) -> 
     story.stage.ask("mutation ($s: ID!) { deleteSecret(id: $s) { id } }", s=made.secret)
 
 
-def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: Story) -> None:
+def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: DemoSteps) -> None:
     """The graph and the words beside it; what is written is checked before it is sent. By keys."""
     furnish(story)
     page = ada.go(f"/services/{story.services['prod']}?tab=values")
@@ -77,7 +77,7 @@ def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: S
 
 
 @pytest.fixture
-def worked(story: Story) -> Iterator[None]:
+def worked(story: DemoSteps) -> Iterator[None]:
     """The pipeline with a workflow in dev, and before prod a metric that has measured already;
     afterwards as it was."""
     dev, prod = ({"name": n, "services": [{"serviceId": id}]} for n, id in story.services.items())
@@ -97,7 +97,7 @@ def worked(story: Story) -> Iterator[None]:
     story.stage.ask(_SAVE, a={"stages": [dev, prod], "edges": [{**edge, "gates": [approval]}]})
 
 
-def _have_measured(story: Story, values: tuple[float, ...]) -> None:
+def _have_measured(story: DemoSteps, values: tuple[float, ...]) -> None:
     """What the metric of the pipeline gave, a minute between the answers."""
     gates = story.stage.ask('{ pipeline(name: "shop") { edges { gates { id name } } } }')
     (gate,) = [
@@ -114,7 +114,7 @@ def _have_measured(story: Story, values: tuple[float, ...]) -> None:
 
 
 def test_a_stage_has_a_workflow_and_a_gate_its_figures(
-    ada: Desk, story: Story, worked: None
+    ada: Desk, story: DemoSteps, worked: None
 ) -> None:
     """The board leads to the workflow, its steps, the log of its job, and what somebody decides;
     a metric shows what it gave before anybody looked."""
@@ -144,7 +144,7 @@ def test_a_stage_has_a_workflow_and_a_gate_its_figures(
     expect(chart).to_have_accessible_name(re.compile("Latest: 1.4"))
 
 
-def test_a_role_is_written_given_and_explained(ada: Desk, story: Story) -> None:
+def test_a_role_is_written_given_and_explained(ada: Desk, story: DemoSteps) -> None:
     """Rights ticked in a grid; somebody is given them, and the page says why they may."""
     story.stage.ask(
         'mutation { upsertUser(attributes: {email: "kim@example.org", name: "Kim"}) { id } }'
@@ -169,7 +169,9 @@ def test_a_role_is_written_given_and_explained(ada: Desk, story: Story) -> None:
     expect(explained).to_contain_text("Denied")
 
 
-def test_access_is_asked_for_given_and_taken_back(ada: Desk, stranger: Desk, story: Story) -> None:
+def test_access_is_asked_for_given_and_taken_back(
+    ada: Desk, stranger: Desk, story: DemoSteps
+) -> None:
     """For some minutes, in one cluster; somebody else decides, and who has asked sees it."""
     asking = stranger.page
     asking.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'asker')}"})
@@ -195,7 +197,7 @@ def test_access_is_asked_for_given_and_taken_back(ada: Desk, stranger: Desk, sto
     expect(given).to_contain_text("Revoked")
 
 
-def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: Story) -> None:
+def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: DemoSteps) -> None:
     """A change of values leaves the secrets; a cluster finds another value."""
     page = ada.go("/contexts?edit=*")
     page.get_by_role("textbox", name="Name", exact=True).fill("limits")
@@ -230,7 +232,7 @@ def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: Stor
 
 
 def test_a_repository_is_connected_changed_and_removed(
-    ada: Desk, stranger: Desk, story: Story
+    ada: Desk, stranger: Desk, story: DemoSteps
 ) -> None:
     """It waits for its first service, its token is replaced; who may not look at it hears why."""
     url = story.stage.repository.url.removesuffix(".git") + "-not-there.git"
@@ -254,7 +256,7 @@ def test_a_repository_is_connected_changed_and_removed(
     expect(row).to_be_hidden()
 
 
-def test_delivery_is_counted_over_a_window(ada: Desk, story: Story) -> None:
+def test_delivery_is_counted_over_a_window(ada: Desk, story: DemoSteps) -> None:
     """The four figures, and what was delivered today, over a window that stands in the address."""
     page = ada.go("/reports")
     expect(page.get_by_text(re.compile("^[1-9].* became healthy"))).to_be_visible()
@@ -265,7 +267,7 @@ def test_delivery_is_counted_over_a_window(ada: Desk, story: Story) -> None:
     expect(days.last).to_contain_text(re.compile("[1-9]\\d* healthy"))
 
 
-def test_every_field_has_a_commit_or_a_person(ada: Desk, story: Story) -> None:
+def test_every_field_has_a_commit_or_a_person(ada: Desk, story: DemoSteps) -> None:
     """What an object's fields come from, found by a part of their names."""
     known = story.stage.ask(
         "query ($id: ID!) { serviceDeployment(id: $id) { components { id kind } } }",
@@ -279,7 +281,7 @@ def test_every_field_has_a_commit_or_a_person(ada: Desk, story: Story) -> None:
     expect(fields).to_contain_text("Towline Demo")
 
 
-def test_drift_has_the_name_of_who_did_it(ada: Desk, story: Story) -> None:
+def test_drift_has_the_name_of_who_did_it(ada: Desk, story: DemoSteps) -> None:
     """What somebody changes by the door is told with their name beside what git says. By keys."""
     page = ada.go(f"/services/{story.services['dev']}")
     answer = page.request.patch(
@@ -300,7 +302,7 @@ def test_drift_has_the_name_of_who_did_it(ada: Desk, story: Story) -> None:
     expect(strangers).to_contain_text(EMAIL)
 
 
-def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: Story) -> None:
+def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: DemoSteps) -> None:
     """`?` shows every page's key; each key goes there, and the way back is right."""
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
@@ -316,7 +318,7 @@ def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: Story) -> N
     expect(page.get_by_role("heading", name="Contexts", level=1)).to_be_visible()
 
 
-def test_services_are_walked_by_keys_alone(stranger: Desk, story: Story) -> None:
+def test_services_are_walked_by_keys_alone(stranger: Desk, story: DemoSteps) -> None:
     """Sign in, filter, travel in time, find a service, its history, an object, its shell."""
     page = stranger.go("/")
     keys = Keys(page)
@@ -353,7 +355,7 @@ def test_services_are_walked_by_keys_alone(stranger: Desk, story: Story) -> None
     expect(page.locator(".xterm")).to_contain_text("by-hand")
 
 
-def test_changes_are_walked_by_keys_alone(ada: Desk, story: Story) -> None:
+def test_changes_are_walked_by_keys_alone(ada: Desk, story: DemoSteps) -> None:
     """Approve, edit a pipeline in form and text, seal a secret, write a role, join a cluster."""
     page = ada.go("/")
     keys = Keys(page)

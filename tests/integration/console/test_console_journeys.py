@@ -12,9 +12,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit, viewer
 from tests.integration.console.keys import Keys, button
+from towline.demo.environment import DemoEnvironment
 from towline.demo.sample import shop
-from towline.demo.stage import DemoStage
-from towline.demo.story import Story
+from towline.demo.steps import DemoSteps
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -31,7 +31,7 @@ def chosen(page: Page, label: str) -> Locator:
     return page.get_by_role("combobox", name=re.compile(rf"^{label}\b"))
 
 
-def test_who_signs_in_lands_where_they_wanted_to(stranger: Desk, story: Story) -> None:
+def test_who_signs_in_lands_where_they_wanted_to(stranger: Desk, story: DemoSteps) -> None:
     page = stranger.go("/pipelines?tab=board")
     stranger.sign_in(password="not-the-password-1")
     expect(page.get_by_role("alert")).to_contain_text("Wrong e-mail or password")
@@ -40,7 +40,7 @@ def test_who_signs_in_lands_where_they_wanted_to(stranger: Desk, story: Story) -
     expect(page).to_have_url(re.compile(r"/pipelines\?tab=board$"))
 
 
-def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: Story) -> None:
+def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: DemoSteps) -> None:
     page = stranger.go("/services/new")
     stranger.sign_in()
     field(page, "Name").fill("half-written")
@@ -57,7 +57,7 @@ def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: 
     expect(field(page, "Name")).to_have_value("half-written")
 
 
-def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: Story) -> None:
+def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: DemoSteps) -> None:
     """A commit that cannot be rendered is on the screen with its reason, and goes away again."""
     page = ada.go("/")
     wrong = page.get_by_role("region", name="Needs attention")
@@ -69,7 +69,7 @@ def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: S
     expect(wrong).to_contain_text("none")
 
 
-def test_filters_stand_in_the_address(ada: Desk, story: Story) -> None:
+def test_filters_stand_in_the_address(ada: Desk, story: DemoSteps) -> None:
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
     page.keyboard.press("/")
@@ -78,7 +78,7 @@ def test_filters_stand_in_the_address(ada: Desk, story: Story) -> None:
     expect(page).to_have_url(re.compile(r"\?q=nothing-is-called-so$"))
 
 
-def test_the_fleet_of_a_past_moment(ada: Desk, story: Story) -> None:
+def test_the_fleet_of_a_past_moment(ada: Desk, story: DemoSteps) -> None:
     """The slider goes back; what is shown says that it is the past."""
     page = ada.go("/")
     expect(page.locator(".travel .live")).to_be_visible()
@@ -92,7 +92,7 @@ def test_the_fleet_of_a_past_moment(ada: Desk, story: Story) -> None:
     expect(page.locator(".travel .live")).to_be_visible()
 
 
-def test_from_the_palette_to_a_live_object(ada: Desk, story: Story) -> None:
+def test_from_the_palette_to_a_live_object(ada: Desk, story: DemoSteps) -> None:
     """Ctrl-K, a few letters, Enter; then the tree, an object, and its YAML, by keyboard."""
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
@@ -113,7 +113,7 @@ def test_from_the_palette_to_a_live_object(ada: Desk, story: Story) -> None:
 
 
 @pytest.fixture
-def recorded(story: Story) -> None:
+def recorded(story: DemoSteps) -> None:
     """What the administrator does in clusters is recorded, from now on."""
     role = {
         "name": "recorded",
@@ -128,7 +128,7 @@ def recorded(story: Story) -> None:
     )
 
 
-def test_logs_of_pods_and_a_shell(ada: Desk, story: Story, recorded: None) -> None:
+def test_logs_of_pods_and_a_shell(ada: Desk, story: DemoSteps, recorded: None) -> None:
     """Logs are followed and searched; the shell answers through the door, and is played again."""
     page = ada.go(f"/services/{story.services['dev']}?tab=logs")
     lines = page.get_by_role("region", name="Log lines")
@@ -152,7 +152,7 @@ def test_logs_of_pods_and_a_shell(ada: Desk, story: Story, recorded: None) -> No
     expect(page.locator(".xterm")).to_contain_text("hello")
 
 
-def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: Story) -> None:
+def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: DemoSteps) -> None:
     """What is chosen stands in the address, and is what the file has."""
     page = ada.go("/audit?kind=SIGN_IN")
     page.get_by_label("Actor").fill(EMAIL)
@@ -168,7 +168,7 @@ def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: Story) -> No
     expect(page.get_by_label("Actor")).to_have_value("")
 
 
-def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
+def test_a_release_is_approved_and_goes_live(ada: Desk, story: DemoSteps) -> None:
     """What is decided stands above the button; the board moves by itself."""
     page = ada.go("/pipelines")
     page.get_by_role("button", name="Approve…").first.press("Enter")
@@ -184,7 +184,7 @@ def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
     expect(prod.get_by_text("Healthy").first).to_be_visible()
 
 
-def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: Story) -> None:
+def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: DemoSteps) -> None:
     """After a release, back to the one before; the service is held, and let go again. By keys."""
     commit(story, shop("1.7"), "Release 1.7")
     service = story.services["dev"]
@@ -203,7 +203,7 @@ def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: S
     expect(page.get_by_text("new commits are ignored")).to_be_hidden()
 
 
-def test_what_if_another_commit_were_there(ada: Desk, story: Story) -> None:
+def test_what_if_another_commit_were_there(ada: Desk, story: DemoSteps) -> None:
     story.stage.repository.commit(shop("9.9"), "Try 9.9", branch="idea")
     page = ada.go(f"/services/{story.services['dev']}?tab=preview")
     keys = Keys(page)
@@ -212,7 +212,7 @@ def test_what_if_another_commit_were_there(ada: Desk, story: Story) -> None:
     expect(page.get_by_text("registry.example.org/shop:9.9").first).to_be_visible()
 
 
-def test_a_service_is_defined_and_deleted(ada: Desk, story: Story) -> None:
+def test_a_service_is_defined_and_deleted(ada: Desk, story: DemoSteps) -> None:
     """Form and YAML are one; a delete that cannot be undone asks for the name."""
     page = ada.go("/services/new")
     chosen(page, "Cluster").fill("de")
@@ -237,7 +237,7 @@ def test_a_service_is_defined_and_deleted(ada: Desk, story: Story) -> None:
 
 
 @pytest.fixture
-def newcomer(stage: DemoStage, tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+def newcomer(stage: DemoEnvironment, tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
     yield started
     for one in started:
@@ -246,7 +246,7 @@ def newcomer(stage: DemoStage, tmp_path: Path) -> Iterator[list[subprocess.Popen
 
 
 def test_a_cluster_is_seen_to_arrive(
-    ada: Desk, story: Story, newcomer: list[subprocess.Popen[bytes]], tmp_path: Path
+    ada: Desk, story: DemoSteps, newcomer: list[subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     """The wizard shows the command; the page says by itself when the agent has come."""
     page = ada.go("/clusters/new")
@@ -275,7 +275,7 @@ def test_a_cluster_is_seen_to_arrive(
     expect(page.get_by_role("link", name="Open cluster")).to_be_visible(timeout=30_000)
 
 
-def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: Story) -> None:
+def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: DemoSteps) -> None:
     pipeline = story.pipeline()["id"]
     page = ada.go(f"/pipelines/{pipeline}/edit")
     save = page.get_by_role("button", name="Save")
@@ -299,7 +299,7 @@ def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: Story) -> No
     expect(save).to_be_enabled()
 
 
-def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: Story) -> None:
+def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: DemoSteps) -> None:
     """A viewer sees the service, and is told why nothing comes of the button; they may leave."""
     page = stranger.page
     page.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'onlooker')}"})
@@ -314,7 +314,7 @@ def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: Story
     expect(page.get_by_label("Password")).to_be_visible()
 
 
-def test_hostile_strings_stay_text(ada: Desk, story: Story) -> None:
+def test_hostile_strings_stay_text(ada: Desk, story: DemoSteps) -> None:
     """Names, subjects, messages and tags that would be script or links anywhere else."""
     hostile = "<img src=x onerror=alert(1)>javascript:alert(1)"
     commit(
@@ -359,7 +359,7 @@ def test_hostile_strings_stay_text(ada: Desk, story: Story) -> None:
         assert page.locator("a[href^='javascript' i], img[src='x'], script:not([src])").count() == 0
 
 
-def test_with_the_server_gone_the_page_stays_and_catches_up(ada: Desk, story: Story) -> None:
+def test_with_the_server_gone_the_page_stays_and_catches_up(ada: Desk, story: DemoSteps) -> None:
     """A banner with the age; what was shown is still there; afterwards it is true again."""
     page = ada.go("/services")
     expect(page.get_by_role("link", name="shop").first).to_be_visible()
@@ -373,7 +373,7 @@ def test_with_the_server_gone_the_page_stays_and_catches_up(ada: Desk, story: St
     expect(page.get_by_role("link", name="shop").first).to_be_visible()
 
 
-def test_a_token_and_the_way_out(stranger: Desk, story: Story) -> None:
+def test_a_token_and_the_way_out(stranger: Desk, story: DemoSteps) -> None:
     page = stranger.go("/access?tab=tokens")
     stranger.sign_in(EMAIL, PASSWORD)
     field(page, "Name").fill("nightly")

@@ -45,8 +45,7 @@ async def test_the_map_and_names(hub: Running) -> None:
     empty = '{ search(q: "kind:Pod image:nginx<2") { totalCount edges { node { id } } } }'
     assert (await hub.ask(empty))["search"] == {"totalCount": 0, "edges": []}
     assert (
-        "not a search key"
-        in (await hub.refusal('{ search(q: "a:b") { totalCount } }'))["message"]
+        "not a search key" in (await hub.refusal('{ search(q: "a:b") { totalCount } }'))["message"]
     )
 
 
