@@ -222,8 +222,8 @@ class StoreBench:
 
     def _open(self, engine: AsyncEngine) -> None:
         self._store = SqlStore(engine)
-        deps = OperationContext(self._store, MemoryBus(), FakeManifests(), EnvelopeSealer(b"k" * 32),
-                    SystemClock())  # fmt: skip
+        sealer = EnvelopeSealer(b"k" * 32)
+        deps = OperationContext(self._store, MemoryBus(), FakeManifests(), sealer, SystemClock())
         self._services, self._clusters = Services(deps), Clusters(deps)
         self._search, self._reports = SearchOperations(deps), LedgerReports(deps)
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import uvloop
 from aiohttp import web
 
-from bench.git_harness import huge_line
 from bench.git_harness.git_server_process import git_server
+from bench.git_harness.huge_line import push as push_huge_line
 from bench.monorepo import mono, service_folders
 from bench.report import BenchReport
 from core.identity import RepositoryId
@@ -225,7 +225,7 @@ async def huge_line(report: BenchReport, server: GitServer) -> None:
     """Cost of a line of 1 GB until it is rejected."""
     repository = server.create_repository("huge")
     await asyncio.to_thread(repository.commit, {"web/a.yaml": "a: 1\n"})
-    await asyncio.to_thread(huge_line.push, repository)
+    await asyncio.to_thread(push_huge_line, repository)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "bench.git_harness.huge_line", repository.url, folder]
         ran = await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)

@@ -532,7 +532,7 @@ class TransactionConflict(Unavailable):
     """A transaction failed because of a serialization failure or deadlock; nothing of it was
     written.
 
-    It can be retried at once: `controlplane.usecases.retrying` does so until it has `ignored_fields`.
+    It can be retried at once: `controlplane.usecases.retrying` does so until it has `given_up`.
     """
 
     given_up = False

@@ -35,7 +35,7 @@ def search_pattern(pattern: str, text: str) -> bool:
 
 
 def match_groups(pattern: str, text: str) -> tuple[str | None, ...] | None:
-    """Returns the groups if the whole text matches, else None. Raises Invalid as `search_pattern`."""
+    """Returns the groups if all of the text matches, else None. Raises Invalid."""
     found = _compiled(pattern).fullmatch(_bounded(text))
     return None if found is None else found.groups()
 

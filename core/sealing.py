@@ -129,8 +129,8 @@ def _pieces(values: Iterable[str]) -> set[str]:
 def placeholder_names(kube_object: KubeObject) -> frozenset[str]:
     """Returns the names of the placeholders in an object.
 
-    Raises Invalid for a placeholder in a forbidden place. Objects without `PLACEHOLDER_PREFIX` in their bytes
-    have no placeholders.
+    Raises Invalid for a placeholder in a forbidden place. Objects without `PLACEHOLDER_PREFIX` in
+    their bytes have no placeholders.
     """
     needed: set[str] = set()
     for path, text in _texts(kube_object, ()):
@@ -138,8 +138,8 @@ def placeholder_names(kube_object: KubeObject) -> frozenset[str]:
             continue
         if not _may_hold(kube_object, path, text):
             raise Invalid(
-                f"{describe_object(kube_object)}: {'.'.join(path)} has a secret placeholder; use it only in a "
-                "Secret, and in data only as the whole value"
+                f"{describe_object(kube_object)}: {'.'.join(path)} has a secret placeholder; "
+                "use it only in a Secret, and in data only as the whole value"
             )
         needed.update(_NAMED.findall(text))
     return frozenset(needed)
@@ -153,7 +153,8 @@ def fill_placeholders(kube_object: KubeObject, values: Mapping[str, bytes]) -> K
     """
     if missing := placeholder_names(kube_object) - values.keys():
         raise Invalid(
-            f"{describe_object(kube_object)} needs the secrets {', '.join(sorted(missing))}, which were not sent"
+            f"{describe_object(kube_object)} needs the secrets {', '.join(sorted(missing))}, "
+            "which were not sent"
         )
     filled = dict(kube_object)
     if data := kube_object.get("data"):

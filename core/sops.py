@@ -97,7 +97,7 @@ class SopsFileKey:
         self._key = AESGCM(key)
 
     def open(self, text: Any, bound: str) -> Any:
-        """Decrypts a value at the path `bindings_of`. Raises Invalid if altered, moved or unencrypted."""
+        """Decrypts a value at the path `bound`. Raises Invalid if altered, moved or unencrypted."""
         if text == "":
             return ""
         parts = _VALUE.fullmatch(text) if isinstance(text, str) else None

@@ -94,7 +94,7 @@ class KubeApi(Protocol):
 
     async def delete(self, ref: ObjectRef, live: KubeObject, *, orphan: bool = False) -> Deletion:
         """Deletes exactly this version of this object. Refused.
-        Dependants are deleted too; with `orphan_service` they stay and find a new owner.
+        Dependants are deleted too; with `orphan` they stay and find a new owner.
         """
         ...
 
@@ -250,7 +250,7 @@ class StateStore(Protocol):
     def trials(self) -> VerificationStore: ...
 
     fresh: bool
-    """True until `mark_recovered`: after a first start or a lost disk, unknown objects may exist."""
+    """True until `mark_recovered`: a first start, or a lost disk; unknown objects may exist."""
 
     def mark_recovered(self) -> None:
         """Marks the state as complete: it contains all objects of the cluster from now on."""

@@ -22,7 +22,7 @@ FilePath = str | os.PathLike[str]
 class ControlPlaneTarget(NamedTuple):
     """Address and credentials of a control plane.
 
-    `ca`: PEM text to trust instead of the system's CAs. `refresh`: refresh token. `certificate_expiry`: expiry
+    `ca`: PEM text to trust instead of the system's CAs. `refresh`: refresh token. `expires`: expiry
     of the token in seconds since 1970; 0 if unknown.
     """
 

@@ -24,7 +24,7 @@ _MAX_BYTES = 64 << 10
 
 
 class IssuedToken(NamedTuple):
-    """An issued token. `certificate_expiry`: seconds since 1970; 0 if it does not expire."""
+    """An issued token. `expires`: seconds since 1970; 0 if it does not expire."""
 
     token: str
     refresh: str = ""

@@ -87,7 +87,7 @@ async def replicated(say: Say) -> AsyncGenerator[tuple[Replicas, Simulation]]:
 class SimulatedUsers:
     """Users that send a total of `rate` requests per second, unless responses are too slow.
 
-    A share of `WRITES` are changes. Failed requests are retried `retry_on_collision` times with another replica.
+    A share of `WRITES` are changes. Failed requests are retried `again` times with another replica.
     """
 
     def __init__(

@@ -151,7 +151,7 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True)
 class MirrorReport:
-    """A service that an autonomous agent defines. `removed_status`: it no longer does."""
+    """A service that an autonomous agent defines. `removed`: it no longer does."""
 
     service_id: str
     name: str

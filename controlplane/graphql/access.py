@@ -567,7 +567,7 @@ def _rule(given: RoleRuleAttributes) -> RuleRow:
 
 @strawberry.input
 class RoleBindingAttributes:
-    """A role for a user or a group in a scope. Give either `user` or `parse_group`."""
+    """A role for a user or a group in a scope. Give either `user` or `group`."""
 
     role: str
     """ID or name of the role."""

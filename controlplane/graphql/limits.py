@@ -209,7 +209,9 @@ class DocumentCost:
         self._computed: dict[str, int] = {}
 
     def check(self) -> None:
-        """Raises LimitExceeded for an operation that is too expensive. `DocumentSize` must have passed."""
+        """Raises LimitExceeded for an operation that is too expensive. `DocumentSize` must have
+        passed.
+        """
         for definition in self._document.definitions:
             if isinstance(definition, OperationDefinitionNode):
                 cost = self.of(

@@ -1,7 +1,7 @@
 """Tags, digests and build times of images, by the OCI distribution specification 1.1.
 
-Requests go through the port `GuardedClient`, which blocks forbidden addresses. Responses and pages are
-limited; 429 is passed on with its retry time.
+Requests go through the port `GuardedClient`, which blocks forbidden addresses. Responses and pages
+are limited; 429 is passed on with its retry time.
 """
 
 import re

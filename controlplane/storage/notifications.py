@@ -37,8 +37,8 @@ class SqlNotifications(SqlLog[Notification]):
     def __init__(self, connection: StoreConnection) -> None:
         super().__init__(connection, tables.notifications, Notification, ("subject", "text"))
 
-    async def add(self, notification: Notification) -> int:
-        values = {name: getattr(notification, name) for name in self._names if name != "id"}
+    async def add(self, row: Notification) -> int:
+        values = {name: getattr(row, name) for name in self._names if name != "id"}
         statement = insert(self._table).values(**values).returning(self._table.c.id)
         return (await self._connection.execute(statement)).scalar_one()
 

@@ -38,8 +38,7 @@ class ClusterGrant:
 
     @property
     def may_impersonate(self) -> bool:
-        """True if the user may impersonate anybody else; `door.allows_impersonation` checks a specific
-        identity."""
+        """True if the user may impersonate somebody; `allows_impersonation` checks one identity."""
         return bool(self.door.impersonate)
 
 

@@ -191,6 +191,6 @@ class AgentOperations:
         """Commits reports in order, and returns the number of the last committed report.
 
         Reports that were committed before are skipped, so an agent may send them again. The ledger
-        lists the states `scan_host_keys` to the agent before their results.
+        lists the states `offered` to the agent before their results.
         """
         return await self._reporting.record(AgentReports(cluster_id, list(reports), offered))

@@ -87,7 +87,7 @@ class ComponentOperations:
         return (await self.read_managed_fields(actor, id)).live
 
     async def read_managed_fields(self, actor: Actor, id: str) -> ManagedObject:
-        """The object as returned by `process_observation`, with its managed fields."""
+        """The object as returned by `look`, with its managed fields."""
         component, cluster = await self._find(actor, id)
         live, handle = self._reader(), cluster.handle
         listed = await live.read(actor, handle, discovery_path(component.group, component.version))

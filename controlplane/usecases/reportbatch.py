@@ -172,7 +172,7 @@ class ReportBatch:
 async def write_all(
     tx: Transaction, batches: Collection[ReportBatch], offered: Iterable[LedgerEntry]
 ) -> None:
-    """Writes the batches table by table; `scan_host_keys` entries come before their results.
+    """Writes the batches table by table; `offered` entries come before their results.
 
     Locks services before deployments, in the order of all other writers.
     """

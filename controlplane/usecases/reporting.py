@@ -25,7 +25,7 @@ _MAX_AT_ONCE, _LITTLE = 50, 40
 
 @dataclass(frozen=True, slots=True)
 class AgentReports:
-    """Reports of a cluster's agent; `scan_host_keys` are the desired states that it was sent before."""
+    """Reports of a cluster's agent; `offered` are the desired states that it was sent before."""
 
     cluster_id: ClusterId
     reports: Sequence[Report]

@@ -1,8 +1,8 @@
 """Retries operations after a serialization failure or deadlock.
 
 Such a transaction wrote and published nothing, so a retry is as if the caller came later. An
-operation here writes in at most one transaction. For operations with other work, apply `retry_on_collision` to
-the step that writes.
+operation here writes in at most one transaction. For operations with other work, apply
+`retry_on_collision` to the step that writes.
 """
 
 import inspect

@@ -632,7 +632,7 @@ def _check_configuration(values: Mapping[str, str]) -> dict[str, str]:
         check_text(name, "configuration.name")
         if len(value) > _MAX_VALUE_LENGTH:
             raise Invalid(
-                f"{name} has {len(value):,} characters, but at most {_MAX_VALUE_LENGTH:,} are allowed",
+                f"{name} has {len(value):,} characters, at most {_MAX_VALUE_LENGTH:,} are allowed",
                 field="configuration.value",
             )
     if (size := sum(map(len, values.values()))) > _MAX_CONFIGURATION_LENGTH:

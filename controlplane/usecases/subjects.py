@@ -29,7 +29,8 @@ RoleSubjects = Mapping[str, Subjects]
 async def set_subjects(
     deps: OperationContext, tx: Transaction, actor: Actor, target: Resource, wanted: RoleSubjects
 ) -> list[Binding]:
-    """Replaces the subjects of the given roles; returns changed bindings for `publish_binding_changes`.
+    """Replaces the subjects of the given roles; returns changed bindings for
+    `publish_binding_changes`.
 
     Forbidden: a changed role has permissions there that the actor lacks.
     """
@@ -88,7 +89,8 @@ async def _replace(
 async def _check_subjects(tx: Transaction, wanted: Iterable[Subjects]) -> None:
     """NotFound: a user or group does not exist.
 
-    Locks groups before users, like `UserOperations.add_member`. Different orders would cause deadlocks.
+    Locks groups before users, like `UserOperations.add_member`. Different orders would cause
+    deadlocks.
     """
     several = tuple(wanted)
     for id in sorted({id for subjects in several for id in subjects.groups}):

@@ -186,7 +186,7 @@ class Http2Connection:
         return not (self.closed or self.going) and self._next_id < ID_MASK
 
     def open(self, headers: Headers) -> Http2Stream:
-        """Opens a stream; the caller sets its receiver at once. Requires `usable_secret`."""
+        """Opens a stream; the caller sets its receiver at once. Requires `usable`."""
         stream = Http2Stream(self, self._next_id, self._limits.window, self._first_window)
         self._next_id += 2
         self.streams[stream.id] = stream

@@ -39,8 +39,9 @@ GONE, LATE = 502, 504
 class MuxSettings:
     """Settings of a mux, in bytes and seconds.
 
-    `window` is the initial receive window of a stream, `max_window` its maximum. `max_unread_seconds`
-    bounds the wait for an owner that consumes no data, `max_stream_seconds` the age of a stream.
+    `window` is the initial receive window of a stream, `max_window` its maximum.
+    `max_unread_seconds` bounds the wait for an owner that consumes no data, `max_stream_seconds`
+    the age of a stream.
     """
 
     window: int = 256 << 10

@@ -15,7 +15,8 @@ SMALL = 8 << 10
 
 
 class BulkSource(Protocol):
-    """A stream, as the queue uses it; only the queue sets `scan_host_keys`, `last_small`, `compression_skips`.
+    """A stream, as the queue uses it; only the queue sets `offered`, `last_small`,
+    `compression_skips`.
 
     `compression_skips` is the number of next frames that the queue does not try to compress.
     """

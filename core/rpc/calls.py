@@ -152,7 +152,9 @@ In = TypeVar("In", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class CallMethod(Generic[Out, In]):
-    """A call of protobuf messages: `request_type` is the type of requests, `response_type` of responses."""
+    """A call of protobuf messages: `request_type` is the type of requests, `response_type` of
+    responses.
+    """
 
     path: str
     request_type: type[Out]

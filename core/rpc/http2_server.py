@@ -48,7 +48,7 @@ class _Caller:
 
 
 class Http2Server:
-    """Implements `core.rpc.calls.CallServer`; refuses calls without a handler before reading data."""
+    """Implements `core.rpc.calls.CallServer`; rejects calls without a handler before their data."""
 
     def __init__(self, handlers: Mapping[str, Handler], limits: ServerLimits, clock: Clock) -> None:
         self._handlers, self._limits, self._clock = handlers, limits, clock

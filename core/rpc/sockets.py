@@ -24,7 +24,7 @@ Begin = Callable[[asyncio.Transport], Http2Connection]
 
 
 class Http2SocketProtocol(asyncio.Protocol):
-    """An asyncio protocol: `begin_release` makes the connection, `on_gone` gets it after its end."""
+    """An asyncio protocol: `begin` makes the connection, `on_gone` gets it after its end."""
 
     def __init__(self, begin: Begin, on_gone: Callable[[Http2Connection], None]) -> None:
         self._begin, self._on_gone = begin, on_gone

@@ -43,7 +43,8 @@ def collect(located: Iterable[LocatedObject]) -> list[KubeObject]:
         key = _identity(item)
         if key in seen:
             raise Invalid(
-                f"{describe_object(item.kube_object)} is defined twice: {seen[key]} and {item.where}"
+                f"{describe_object(item.kube_object)} is defined twice: "
+                f"{seen[key]} and {item.where}"
             )
         seen[key] = item.where
         objects.append(item.kube_object)

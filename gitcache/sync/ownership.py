@@ -35,7 +35,7 @@ class Ownership:
     """Follows exactly the repositories whose lease this replica holds.
 
     `wanted` returns all repositories, the same on each replica; `followed` those followed here.
-    `begin_release` and `end` start and stop following. `prepare` fetches the data of a new owner while
+    `begin` and `end` start and stop following. `prepare` fetches the data of a new owner while
     the old one still works.
     """
 

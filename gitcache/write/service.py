@@ -20,7 +20,8 @@ _ALL_TAGS = (_TAGS, f"{_TAGS}*")
 
 
 class GitWriteService(MergeRequestService):
-    """Combines `MergeRequestService` with a `CommitWriter` on its own copies in `home`, made on first use.
+    """Combines `MergeRequestService` with a `CommitWriter` on its own copies in `home`, made on
+    first use.
 
     A commit never waits for fetches of readers, and does not depend on the owner of the
     repository. Callers must call `close`.

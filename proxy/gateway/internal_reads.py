@@ -25,7 +25,8 @@ _SECONDS = 10.0
 
 class InternalReader:
     """Reads from clusters as users that are already authenticated.
-    `proxied_requests`: the open reads, which can be listed, revoked and ended like those of connections.
+    `proxied_requests`: the open reads, which can be listed, revoked and ended like those of
+    connections.
     """
 
     def __init__(self, authorization: RequestAuthorizer, clock: Clock, limits: HeadLimits) -> None:

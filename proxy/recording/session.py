@@ -13,7 +13,7 @@ _CHANNELS = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "resize": _R
 
 
 class LiveRecording:
-    """Implements the port `TerminalRecording` with a cast. `failed`: reason why nothing more can be recorded."""
+    """Implements the port `TerminalRecording` with a cast. `failed`: why recording ended early."""
 
     def __init__(self, cast: AsciicastWriter, session: TerminalSession) -> None:
         self.cast = cast

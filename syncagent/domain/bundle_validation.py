@@ -22,7 +22,8 @@ def check_object(obj: KubeObject, size: int) -> None:
     """
     if size > MAX_OBJECT_BYTES:
         raise Invalid(
-            f"{describe_object(obj)} has {size:,} bytes; the API server accepts {MAX_OBJECT_BYTES:,}"
+            f"{describe_object(obj)} has {size:,} bytes; "
+            f"the API server accepts {MAX_OBJECT_BYTES:,}"
         )
     if not isinstance(obj.get("metadata"), dict):
         raise Invalid(f"{obj.get('kind', 'object')} without metadata")

@@ -250,7 +250,7 @@ _RULES: dict[tuple[str, str], Callable[[KubeObject], HealthStatus]] = {
 
 
 def _rolling(wanted: int, updated: int, ready: int, total: int) -> HealthStatus:
-    """Assesses a roll-out; `sum_counts` includes replicas of the old generation."""
+    """Assesses a roll-out; `total` includes replicas of the old generation."""
     if updated < wanted:
         return HealthStatus(HealthState.PROGRESSING, f"{updated} of {wanted} replicas updated")
     if total > max(wanted, updated):

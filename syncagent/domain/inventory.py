@@ -28,8 +28,8 @@ class OwnedObject:
     `applied`: digest of the manifest last applied. `live`: digest of its fields in the cluster
     right after that. Both are empty until the object is known to exist. `needs_apply`: it must be
     applied again, whatever the digests. `leaving`: it is being deleted at our request. `heals`:
-    times of the last heals. `reported_drift`: identifies the drift last reported and left. `diagnosis`:
-    messages of events about an unhealthy object.
+    times of the last heals. `reported_drift`: identifies the drift last reported and left.
+    `diagnosis`: messages of events about an unhealthy object.
     """
 
     service_id: str

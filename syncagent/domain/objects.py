@@ -13,7 +13,7 @@ ObjectKey = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """One object; `namespace` is empty for cluster-wide kinds, `parse_group` for the core group."""
+    """One object; `namespace` is empty for cluster-wide kinds, `group` for the core group."""
 
     group: str
     version: str

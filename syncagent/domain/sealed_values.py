@@ -43,9 +43,9 @@ def _given(raw: KubeObject, text: bytes, spec: ServiceSpec) -> SealedValues:
 
 
 def with_plain_values(body: KubeObject, values: Mapping[str, bytes]) -> KubeObject:
-    """Copies a manifest's body with its values filled in. Invalid: see `core.sealing.fill_placeholders`.
-    Placeholders inside longer text are also in `data`, as text, where drift detection compares
-    them.
+    """Copies a manifest's body with its values filled in. Invalid: see
+    `core.sealing.fill_placeholders`. Placeholders inside longer text are also in `data`, as text,
+    where drift detection compares them.
     """
     data = body.get("data") or {}
     texts = {k: v for k, v in data.items() if _names_amid_text(v)}

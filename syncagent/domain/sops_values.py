@@ -24,9 +24,9 @@ _NAMES = re.compile(r"\^?\(?[\w.|-]{1,128}\)?\$?")
 
 @dataclass(frozen=True, slots=True)
 class EncryptedValue:
-    """A value encrypted by SOPS, bound to `authenticated_path`; `keys` holds the file's key for each age
-    recipient.
-    `version` changes with the encrypted text. `in_base64`: the decrypted value is base64.
+    """A value encrypted by SOPS, bound to `authenticated_path`; `keys` holds the file's key for
+    each age recipient. `version` changes with the encrypted text. `in_base64`: the decrypted value
+    is base64.
     """
 
     name: str
@@ -73,8 +73,8 @@ def extract_encrypted_values(
             }
     if not _is_secret(raw) or any(ENCRYPTED_PREFIX.decode() in text for text in _texts(plain)):
         raise Invalid(
-            f"{describe_object(raw)} is encrypted by SOPS outside of Secret values: encrypt the values of "
-            "Secrets only (encrypted_regex: ^(data|stringData)$)"
+            f"{describe_object(raw)} is encrypted by SOPS outside of Secret values: "
+            "encrypt the values of Secrets only (encrypted_regex: ^(data|stringData)$)"
         )
     return plain, tuple(found.values())
 

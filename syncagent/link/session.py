@@ -51,7 +51,7 @@ class SyncCall(Protocol):
 
 
 class SyncSession:
-    """One Sync session: call `send_hello`, then `run`; both end by raising Parted or a TowlineError."""
+    """One Sync session: call `send_hello`, then `run`. Both raise Parted or a TowlineError."""
 
     def __init__(
         self,

@@ -55,9 +55,9 @@ _TRANSIENT_REASONS = {str(Code.UNAVAILABLE), "Unreachable"}
 
 class ReconcileEngine:
     """Brings all services of this cluster to their desired state and keeps them there.
-    `key` opens values sealed to this agent; `identities` decrypts values from git. `max_syncs`: maximum
-    number of services that are synced at the same time; heals do not count. `metrics` are queried
-    when bundles are verified.
+    `key` opens values sealed to this agent; `identities` decrypts values from git. `max_syncs`:
+    maximum number of services that are synced at the same time; heals do not count. `metrics` are
+    queried when bundles are verified.
     """
 
     def __init__(

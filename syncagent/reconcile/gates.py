@@ -1,6 +1,6 @@
 """Gates between the stages of a sync, which wait without blocking a task.
-A sync that must wait ends, and its condition is stored as a `SyncGate`. Each observation of an awaited
-object makes the engine check the gate, and resume the sync once it is open.
+A sync that must wait ends, and its condition is stored as a `SyncGate`. Each observation of an
+awaited object makes the engine check the gate, and resume the sync once it is open.
 """
 
 from collections.abc import Iterable

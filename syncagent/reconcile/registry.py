@@ -32,7 +32,7 @@ def _retry() -> Backoff:
 @dataclass(frozen=True, slots=True)
 class SyncGate:
     """Condition that a sync waits for: objects to be healthy, hooks to end.
-    `until`: timeout (monotonic seconds). `schedule_check`: time of the next check of the hooks without an
+    `until`: timeout (monotonic seconds). `look_at`: time of the next check of the hooks without an
     observation.
     """
 
@@ -50,14 +50,14 @@ class ServiceState:
     `busy`: present activity since `busy_since` (monotonic seconds), None if idle. `failures`:
     problems by object, None for the whole service. `inbox`: newest unprocessed observation of each
     object. `commands`: ids of new commands; `begun`: ids of started commands without an answer.
-    `retry_at`: no retry before this time (monotonic seconds). `retry_requests`: number of events that
-    justified an immediate retry. `written` and `pruned`: counts for the sequence `counted`.
+    `retry_at`: no retry before this time (monotonic seconds). `retry_requests`: number of events
+    that justified an immediate retry. `written` and `pruned`: counts for the sequence `counted`.
     `tried`: sequence whose sync has come to its end. `gate`: present wait of the sync. `awaiting`:
     deletions that need confirmation. `planned`: result of a dry run. `adopted`: number of adopted
-    objects by tool. `observed_hooks`: last observed objects of hooks. `retry_requested`: failed hooks get
-    another attempt. `stopped`: sequence that was terminated. `quarantine_reason`: reason why the desired bundle
-    is quarantined and the last good one applied. `conflicting_objects`: desired objects that another service
-    owns.
+    objects by tool. `observed_hooks`: last observed objects of hooks. `retry_requested`: failed
+    hooks get another attempt. `stopped`: sequence that was terminated. `quarantine_reason`: reason
+    why the desired bundle is quarantined and the last good one applied. `conflicting_objects`:
+    desired objects that another service owns.
     """
 
     desired: Desired
@@ -130,10 +130,10 @@ class ServiceState:
 
 class ServiceRegistry:
     """All services, and the owners of objects by key and by uid.
-    `namespaces`: created namespaces with the fingerprint of their metadata. `foreign_claims`: services
-    of other Towline installations by the objects they claim. `tree`: descendants of our objects.
-    `unmanaged_children`: unmanaged children in the watched namespaces. `gap`: reason why owned objects may be
-    missing here, empty if complete.
+    `namespaces`: created namespaces with the fingerprint of their metadata. `foreign_claims`:
+    services of other Towline installations by the objects they claim. `tree`: descendants of our
+    objects. `unmanaged_children`: unmanaged children in the watched namespaces. `gap`: reason why
+    owned objects may be missing here, empty if complete.
     """
 
     def __init__(self) -> None:

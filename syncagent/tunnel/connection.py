@@ -26,8 +26,8 @@ class ConnectionUser(Protocol):
 class UpstreamConnection(asyncio.Protocol):
     """A connection to the API server. `user` is None while idle; an idle connection that receives
     bytes is closed.
-    `transport_below_tls`: the transport below TLS. Reading is paused there, because uvloop's TLS drops
-    undelivered bytes when the other side ends.
+    `transport_below_tls`: the transport below TLS. Reading is paused there, because uvloop's TLS
+    drops undelivered bytes when the other side ends.
     """
 
     def __init__(

@@ -123,6 +123,6 @@ async def test_the_planner_is_held_to_indexes_for_one_statement_alone(migrated_u
     is_held = func.current_setting("enable_seqscan") == "off"
     async with transaction(engine, read_only=True) as connection:
         search = SqlSearch(connection)
-        assert await search._some(is_held, by_indexes=True) == list("1234")
-        assert await search._some(is_held, by_indexes=False) == []
+        assert await search._limited_ids(is_held, by_indexes=True) == list("1234")
+        assert await search._limited_ids(is_held, by_indexes=False) == []
     await engine.dispose()

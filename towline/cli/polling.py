@@ -34,7 +34,7 @@ def poll_until(
     monotonic: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """Calls `process_observation` until `done` is true for its result, and returns that.
+    """Calls `look` until `done` is true for its result, and returns that.
 
     WaitedInVain: the timeout (in seconds) passed; `describe` formats the last result.
     """

@@ -19,7 +19,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class OpeningHours:
-    """Opening hours from `begin_release` until `end` on weekdays (0 is Monday).
+    """Opening hours from `begin` until `end` on weekdays (0 is Monday).
 
     An end that is not after the begin belongs to the next day.
     """
@@ -31,7 +31,7 @@ class OpeningHours:
 
 @dataclass(frozen=True, slots=True)
 class FreezePeriod:
-    """A freeze from `begin_release` until `end` (timezone-aware), in which the gate stays closed; `reason`
+    """A freeze from `begin` until `end` (timezone-aware), in which the gate stays closed; `reason`
     says why.
     """
 

@@ -1,7 +1,7 @@
 """Progress of the steps of one gate; a single check is a workflow of one step.
 
-Pure: from the known state of each step, `evaluate_steps` derives the new state, the checks to run, and the
-time of the next evaluation.
+Pure: from the known state of each step, `evaluate_steps` derives the new state, the checks to run,
+and the time of the next evaluation.
 """
 
 from collections.abc import Mapping, Sequence

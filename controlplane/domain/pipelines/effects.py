@@ -68,8 +68,8 @@ class FollowChange:
 
 @dataclass(frozen=True, slots=True)
 class WriteFinding:
-    """Write a trigger's finding into the source of the first stage; the answer is `FindingWritten` or
-    `FindingFailed`.
+    """Write a trigger's finding into the source of the first stage; the answer is `FindingWritten`
+    or `FindingFailed`.
     """
 
     key: str

@@ -29,7 +29,7 @@ class GateInputs:
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """Result of a gate; `wake_agents` is when it may change without an event."""
+    """Result of a gate; `wake` is when it may change without an event."""
 
     status: GateStatus
     reason: str

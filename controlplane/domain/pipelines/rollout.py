@@ -124,7 +124,7 @@ def plan_waves(rollout: Rollout, members: Sequence[StageMember]) -> Waves:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Services that get the release now, and the reason why others wait; `wake_agents`: when that may
+    """Services that get the release now, and the reason why others wait; `wake`: when that may
     change.
     """
 

@@ -232,7 +232,7 @@ class TriggerState:
 class StageState:
     """State of a stage.
 
-    `verify_signature`: the stage was healthy with this release at least once, first at `verified_at`.
+    `verified`: the stage was healthy with this release at least once, first at `verified_at`.
     `rendered`: the revisions of its services for each waiting release. `progress` has the services
     that were given the release, `batches` counts the batches. `wave_done_at` is when the last wave
     was complete. `stopped` says why the rollout stopped. `good_release` and `good` are the last
@@ -284,7 +284,7 @@ class HistoryEntry:
 class PipelineState:
     """State of a pipeline; the value without arguments is a pipeline that never ran.
 
-    `candidates` has the waiting release of each edge. `revision_denied` maps denied commits and digests
+    `candidates` has the waiting release of each edge. `known_bad` maps denied commits and digests
     to the reason. `paused` is the reason of a pause, `frozen` has the services on frozen clusters
     with the reason. `room` is the remaining budget of their groups, if any. `history` has the
     newest entry last, and at most `HISTORY_LENGTH` entries. `seen` is the content of the first

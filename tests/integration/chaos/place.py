@@ -104,7 +104,7 @@ class Place:
 
     async def look(self) -> dict[str, Any]:
         """How many agents are linked, and what waits; notes what they have carried out."""
-        said = await self.crowd.look()
+        said = await self.crowd.snapshot()
         self.seen.settled += said["settled"]
         return said
 

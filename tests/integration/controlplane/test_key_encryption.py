@@ -146,7 +146,7 @@ def test_keys_of_files_and_texts_are_checked(tmp_path: Path) -> None:
 
 
 class Sealing:
-    """A world whose sealer can be rotated; `retry_on_collision` is another process on the same store."""
+    """A world whose sealer can be rotated; `again` is another process on the same store."""
 
     def __init__(self, world: World, *keks: KeyEncryption) -> None:
         self.world = world

@@ -135,6 +135,6 @@ async def test_what_is_sealed_follows_a_new_key(loop: Loop) -> None:
 
     async def settled() -> bool:
         state = await loop.keys.state(world.admin)
-        return state.current is not None and state.current.id == key.id and state.behind == 0
+        return state.current is not None and state.current.id == key.id and state.outdated == 0
 
     await loop.until(settled)

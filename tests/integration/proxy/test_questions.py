@@ -122,7 +122,7 @@ async def test_limits_count_what_is_open_in_all_replicas(trio: Trio) -> None:
     for insight in trio.insights:
         insight.busy = {"ann": Load(2, {"dev": 2}), "ben": Load(9, {"dev": 9})}
     requests.enter("ann", "dev", upgrade=False)
-    await limits.look()
+    await limits.update()
     with pytest.raises(LimitExceeded, match='5 requests open for "ann" on "dev"'):
         requests.enter("ann", "dev", upgrade=False)
     for _ in range(3):
@@ -130,7 +130,7 @@ async def test_limits_count_what_is_open_in_all_replicas(trio: Trio) -> None:
     with pytest.raises(LimitExceeded, match='8 requests open for "ann"'):
         requests.enter("ann", "test", upgrade=False)
     trio.registry.others = []
-    await limits.look()
+    await limits.update()
     requests.enter("ann", "dev", upgrade=False)
 
 
@@ -140,13 +140,13 @@ async def test_nobody_is_asked_while_nobody_has_much_open(trio: Trio) -> None:
     limits = SharedLimits(requests, trio.replica_client, SystemClock())
     trio.insights[0].busy = {"ann": Load(32, {"dev": 32})}
     requests.enter("ann", "dev", upgrade=False)
-    await limits.look()
+    await limits.update()
     requests.enter("ann", "dev", upgrade=False)
-    await limits.look()
+    await limits.update()
     with pytest.raises(LimitExceeded):
         requests.enter("ann", "dev", upgrade=False)
     requests.leave("ann", "dev")
-    await limits.look()
+    await limits.update()
     requests.enter("ann", "dev", upgrade=False)
 
 

@@ -9,7 +9,7 @@ from tests.integration.serve.conftest import Running
 class BrokenConnection:
     """A mistake of ours, met by the door's sweep."""
 
-    exchange: ProxiedRequest | None = None
+    proxied_request: ProxiedRequest | None = None
 
     def sweep(self, now: float) -> None:
         raise ZeroDivisionError
@@ -26,10 +26,10 @@ async def test_the_process_hears_of_a_dead_sweep_of_the_door(hub: Running) -> No
 
 
 async def test_the_process_waits_for_every_part(hub: Running) -> None:
-    """No owner of background work is left out; `wait_for_failure` asks each of them once."""
+    """No owner of background work is left out; `wait_failed` asks each of them once."""
     owners = {one.owner for one in hub.process.parts()}
     assert owners == {
-        "serve", "proxy-audit", "proxy", "tunnels", "recordings", "gitcache", "agentlink", "delivery",
-        "pipelines", "access", "retention", "news", "ownership", "peers", "following",
+        "serve", "proxy-audit", "proxy", "tunnels", "recordings", "gitcache", "agentlink",
+        "delivery", "pipelines", "access", "retention", "news", "ownership", "peers", "following",
         "census", "secrets",
     }  # fmt: skip

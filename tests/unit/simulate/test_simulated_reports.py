@@ -62,9 +62,15 @@ def test_scenarios_are_played_in_an_order_that_works() -> None:
 
 @pytest.mark.parametrize(
     ("plan", "processes"),
-    [(SimulationPlan(clusters=1), 2), (SimulationPlan(clusters=50_000), 2), (SimulationPlan(seconds=0), 2),
-     (SimulationPlan(noise=1e6), 2), (SimulationPlan(), 1), (SimulationPlan(), 100)],
-)  # fmt: skip
+    [
+        (SimulationPlan(clusters=1), 2),
+        (SimulationPlan(clusters=50_000), 2),
+        (SimulationPlan(seconds=0), 2),
+        (SimulationPlan(noise=1e6), 2),
+        (SimulationPlan(), 1),
+        (SimulationPlan(), 100),
+    ],
+)
 def test_runs_are_bounded(plan: SimulationPlan, processes: int) -> None:
     with pytest.raises(Invalid):
         validate_plan(plan, processes)

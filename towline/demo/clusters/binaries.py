@@ -51,7 +51,7 @@ PROGRAMS = (
 
 @dataclass(frozen=True, slots=True)
 class BuildStep:
-    """Progress of a build: program `number` of `sum_counts`, `elapsed` seconds after the start."""
+    """Progress of a build: program `number` of `total`, `elapsed` seconds after the start."""
 
     number: int
     total: int

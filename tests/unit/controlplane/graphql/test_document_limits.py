@@ -24,9 +24,9 @@ class CountingScale(DocumentSize):
 
     visits = 0
 
-    def weigh(self, selections: SelectionSetNode, nested: int) -> SelectionSize:
+    def measure(self, selections: SelectionSetNode, nested: int) -> SelectionSize:
         self.visits += 1
-        return super().weigh(selections, nested)
+        return super().measure(selections, nested)
 
 
 def doubling(levels: int) -> str:
@@ -133,7 +133,7 @@ def test_the_weight_without_fragments_is_what_counting_gives(tree: object) -> No
     document = text(tree)
     definition = parse(f"{{ {document} }}").definitions[0]
     assert isinstance(definition, OperationDefinitionNode)
-    weight = DocumentSize(parse("{ a }")).weigh(definition.selection_set, 0)
+    weight = DocumentSize(parse("{ a }")).measure(definition.selection_set, 0)
     assert weight == SelectionSize(depth(tree), document.count("a"), 0)
 
 
