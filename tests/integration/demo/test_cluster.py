@@ -211,7 +211,8 @@ def test_a_killed_owner_takes_its_cluster_along(kubernetes: Path, tmp_path: Path
     """After SIGKILL of the process that started a cluster, all of its programs end."""
     script = (
         "import sys, time, pathlib; from towline.demo.clusters.cluster import LocalCluster\n"
-        "LocalCluster('doomed', pathlib.Path(sys.argv[1]), folder=pathlib.Path(sys.argv[2])).start()\n"
+        "program, folder = map(pathlib.Path, sys.argv[1:])\n"
+        "LocalCluster('doomed', program, folder=folder).start()\n"
         "print('up', flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", script, str(kubernetes), str(tmp_path)]
