@@ -178,7 +178,7 @@ def test_a_paused_api_server_does_not_answer(cluster: LocalCluster) -> None:
 
 def test_a_cluster_that_cannot_start_leaves_nothing(kubernetes: Path, tmp_path: Path) -> None:
     """A broken API server is named with what it said, and nothing of the cluster runs on."""
-    with pytest.raises(Unavailable, match="kube-apiserver ended with 1.*unknown flag"):
+    with pytest.raises(Unavailable, match="kube-apiserver exited with code 1.*unknown flag"):
         LocalCluster("bad", kubernetes, folder=tmp_path, apiserver_flags=["--no-such-flag"]).start()
     assert _processes_in(tmp_path) == []
 
@@ -202,7 +202,7 @@ def test_when_one_of_two_cannot_start_neither_runs(kubernetes: Path, tmp_path: P
     bad = LocalCluster(
         "bad", kubernetes, folder=tmp_path / "bad", apiserver_flags=["--no-such-flag"]
     )
-    with pytest.raises(Unavailable, match="cluster bad: kube-apiserver ended"):
+    with pytest.raises(Unavailable, match="cluster bad: kube-apiserver exited"):
         start_all([good, bad])
     assert _processes_in(tmp_path) == []
 

@@ -50,7 +50,7 @@ def test_a_cluster_comes_and_goes(state: Path, kubernetes: Path) -> None:
         listed = subprocess.run(nodes, capture_output=True, text=True, check=True)
         assert listed.stdout.split() == ["node/try-node-0", "node/try-node-1"]
         assert command("list")[1] == kubeconfig
-        assert "cluster try is running" in command("up", "try")[2]
+        assert "cluster try is already running" in command("up", "try")[2]
         os.kill(int((state / "try" / "pid").read_text()), signal.SIGKILL)
         deadline = time.monotonic() + 60
         while command("list")[1] and time.monotonic() < deadline:
