@@ -176,7 +176,7 @@ proto: setup ## regenerate the protocol's stubs
 
 .PHONY: schema
 schema: setup ## write the GraphQL schema to schema.graphql
-	@$(BIN)/python -m controlplane.graphql.schema >$(INTO)/schema.graphql
+	@$(BIN)/python -m controlplane.api.schema >$(INTO)/schema.graphql
 
 .PHONY: lock
 lock: setup ## update the pinned requirements; needs uv

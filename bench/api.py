@@ -29,27 +29,31 @@ from strawberry.schema.config import StrawberryConfig
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from bench.report import BenchReport
-from controlplane.domain.access import SYSTEM
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.dora import ReportPeriod
-from controlplane.domain.ledger import LedgerStage
-from controlplane.domain.services import Component, ComponentState, Phase, Service
-from controlplane.events.memory import MemoryBus
-from controlplane.graphql.clusters import ClusterType
-from controlplane.graphql.execution import FastExecution
-from controlplane.graphql.scalars import SCALARS
-from controlplane.graphql.types import ServiceDeployment
-from controlplane.ports import ANY, PageQuery, ReportFilter
-from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.storage import tables
-from controlplane.storage.engine import make_engine, sqlite_url
-from controlplane.storage.migrate import migrate
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.clusters import Clusters
-from controlplane.usecases.deps import OperationContext
-from controlplane.usecases.ledger import LedgerReports
-from controlplane.usecases.search import SearchOperations
-from controlplane.usecases.services import ServiceChange, Services
+from controlplane.authorization import SYSTEM
+from controlplane.clusters.api.clusters import ClusterType
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.operations.clusters import Clusters
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import OperationContext
+from controlplane.platform.graphql.execution import FastExecution
+from controlplane.platform.graphql.scalars import SCALARS
+from controlplane.platform.ports import ANY, PageQuery
+from controlplane.platform.store.engine import make_engine, sqlite_url
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.reports.model.dora import ReportPeriod
+from controlplane.reports.operations import LedgerReports
+from controlplane.reports.ports import ReportFilter
+from controlplane.search.operations import SearchOperations
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.services.api.types import ServiceDeployment
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.service import Component, ComponentState, Phase, Service
+from controlplane.services.operations.services import ServiceChange, Services
+from controlplane.services.ports import ComponentStore, ServiceStore
+from controlplane.services.store import tables as services_store
+from controlplane.store.migrate import migrate
+from controlplane.store.repositories import REPOSITORIES
 from core.identity import ClusterId, ServiceId
 from core.runtime.clock import SystemClock
 from tests.fakes.manifests import FakeManifests
@@ -212,7 +216,7 @@ class StoreBench:
         """Fills PostgreSQL without a history, then measures searches."""
         engine = make_engine(url)
         await migrate(engine)
-        async with _without_indexes(engine, tables.components):
+        async with _without_indexes(engine, services_store.components):
             await fill(engine, self._objects, deployments=0)
         await _analyse(engine)
         self._open(engine)
@@ -221,7 +225,7 @@ class StoreBench:
         await self._store.close()
 
     def _open(self, engine: AsyncEngine) -> None:
-        self._store = SqlStore(engine)
+        self._store = SqlStore(engine, REPOSITORIES)
         sealer = EnvelopeSealer(b"k" * 32)
         deps = OperationContext(self._store, MemoryBus(), FakeManifests(), sealer, SystemClock())
         self._services, self._clusters = Services(deps), Clusters(deps)
@@ -238,7 +242,7 @@ class StoreBench:
 
     async def _one_row(self) -> None:
         async with self._store.read() as tx:
-            await tx.services.get(f"s{1_000_000 + SERVICES // 2}")
+            await tx[ServiceStore].get(f"s{1_000_000 + SERVICES // 2}")
 
     async def _lists(self) -> None:
         deep = f"s{1_000_000 + SERVICES - 200}"
@@ -307,18 +311,18 @@ def _p95(times: list[float]) -> float:
 
 async def fill(engine: AsyncEngine, objects: int = OBJECTS, deployments: int = DEPLOYMENTS) -> None:
     """Creates one row of each kind through the store, and copies it in the database."""
-    store = SqlStore(engine)
+    store = SqlStore(engine, REPOSITORIES)
     async with store.write() as tx:
         for cluster in [_cluster("model"), *map(_cluster, _cluster_ids())]:
-            await tx.clusters.add(cluster)
-        await tx.services.add(_service("model"))
+            await tx[ClusterStore].add(cluster)
+        await tx[ServiceStore].add(_service("model"))
         images = [f"apache/log4j:2.{n}" for n in range(30)]
         model = replace(_object("model"), images=(*images, "nginx:1.25"))
-        await tx.components.upsert([model])
+        await tx[ComponentStore].upsert([model])
     json = "JSONB" if engine.dialect.name == "postgresql" else "TEXT"
     async with engine.begin() as connection:
-        for table, own, count in ((tables.services, _SERVICE, SERVICES),
-                                  (tables.components, _OBJECT, objects)):  # fmt: skip
+        for table, own, count in ((services_store.services, _SERVICE, SERVICES),
+                                  (services_store.components, _OBJECT, objects)):  # fmt: skip
             changed = {name: value.format(json=json) for name, value in own.items()}
             values = {f'"{c.name}"': changed.get(c.name, f'model."{c.name}"') for c in table.c}
             statement = _SERIES.format(count=count, table=table.name, columns=", ".join(values),
@@ -326,7 +330,7 @@ async def fill(engine: AsyncEngine, objects: int = OBJECTS, deployments: int = D
             await connection.exec_driver_sql(statement)
         for start in range(0, deployments, 5_000):
             rows = [_deployment(number) for number in range(start, start + 5_000)]
-            await connection.execute(insert(tables.deployments), rows)
+            await connection.execute(insert(services_store.deployments), rows)
     await _analyse(engine)
 
 

@@ -17,14 +17,16 @@ from pathlib import Path
 from sqlalchemy import Column, MetaData, Table, insert
 
 from bench.report import BenchReport
-from controlplane.domain.audit import AuditFilter, AuditKind
-from controlplane.domain.ledger import AuditEntry, AuditVerdict
-from controlplane.ports import PageQuery
-from controlplane.storage import tables
-from controlplane.storage.engine import make_engine, sqlite_url
-from controlplane.storage.migrate import migrate
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.records import check_chains
+from controlplane.audit import store as audit_tables
+from controlplane.audit.model.chains import AuditFilter, AuditKind
+from controlplane.audit.operations.audit_log import check_chains
+from controlplane.audit.ports import AuditLog
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.ports import PageQuery
+from controlplane.platform.store.engine import make_engine, sqlite_url
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.store.migrate import migrate
+from controlplane.store.repositories import REPOSITORIES
 from tests.servers.postgres import Postgres, find_postgres
 
 SCALE = 10 if os.environ.get("BENCH_SMALL") else 1
@@ -36,7 +38,7 @@ PLAIN = Table(
     _METADATA,
     *(
         Column(column.name, column.type, primary_key=column.primary_key)
-        for column in tables.audit.c
+        for column in audit_tables.audit.c
     ),
 )
 
@@ -69,12 +71,12 @@ async def plainly(store: SqlStore, rows: list[AuditEntry]) -> None:
     names = [column.name for column in PLAIN.c if column.name not in ("id", "kind")]
     values = [{n: getattr(row, n) for n in names} | {"kind": AuditKind.REQUEST} for row in rows]
     async with store.write() as tx:
-        await tx._connection.execute(insert(PLAIN), values)
+        await tx.connection.execute(insert(PLAIN), values)
 
 
 async def chained(store: SqlStore, rows: list[AuditEntry]) -> None:
     async with store.write() as tx:
-        await tx.audit.append(rows)
+        await tx[AuditLog].append(rows)
 
 
 async def measure(dialect: str, url: str, report: BenchReport) -> None:
@@ -83,7 +85,7 @@ async def measure(dialect: str, url: str, report: BenchReport) -> None:
     await migrate(engine)
     async with engine.begin() as connection:
         await connection.run_sync(_METADATA.create_all)
-    store = SqlStore(engine)
+    store = SqlStore(engine, REPOSITORIES)
     try:
         await _writes(dialect, store, report)
         await _questions(dialect, store, report)
@@ -116,7 +118,7 @@ async def _writes(dialect: str, store: SqlStore, report: BenchReport) -> None:
 async def _questions(dialect: str, store: SqlStore, report: BenchReport) -> None:
     async def by_id() -> None:
         async with store.read() as tx:
-            await tx.audit.select(id=[BATCH])
+            await tx[AuditLog].select(id=[BATCH])
 
     base = _p95([1000 * await seconds(by_id) for _ in range(QUESTIONS)])
     deep = str(BATCH)
@@ -133,7 +135,7 @@ async def _questions(dialect: str, store: SqlStore, report: BenchReport) -> None
 
         async def ask(wanted: AuditFilter = wanted, query: PageQuery = query) -> None:
             async with store.read() as tx:
-                await tx.audit.search(wanted, query)
+                await tx[AuditLog].search(wanted, query)
 
         took = _p95([1000 * await seconds(ask) for _ in range(QUESTIONS)])
         report.add(

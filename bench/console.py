@@ -29,7 +29,7 @@ from playwright.sync_api import (
 
 from bench.api import CLUSTERS, SERVICES, fill
 from bench.report import BenchReport
-from controlplane.storage.engine import make_engine, sqlite_url
+from controlplane.platform.store.engine import make_engine, sqlite_url
 from core.errors import Unavailable
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget

@@ -7,20 +7,21 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.report import BenchReport
-from controlplane.domain.access import SYSTEM
-from controlplane.domain.globals import GlobalService
-from controlplane.events.memory import MemoryBus
-from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.storage.engine import make_engine, sqlite_url
-from controlplane.storage.migrate import migrate
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.clusters import ClusterChange, Clusters
-from controlplane.usecases.definitions import GeneratorChange
-from controlplane.usecases.deps import OperationContext
-from controlplane.usecases.globals import GlobalChange, GlobalServices
-from controlplane.usecases.repositories import RepositoryChange, RepositoryOperations
-from controlplane.usecases.services import ServiceChange, Services
-from controlplane.usecases.targets import GeneratorReconciler
+from controlplane.authorization import SYSTEM
+from controlplane.clusters.operations.clusters import ClusterChange, Clusters
+from controlplane.generators.model.global_service import GlobalService
+from controlplane.generators.operations.definitions import GeneratorChange
+from controlplane.generators.operations.global_services import GlobalChange, GlobalServices
+from controlplane.generators.operations.reconciler import GeneratorReconciler
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import OperationContext
+from controlplane.platform.store.engine import make_engine, sqlite_url
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.services.operations.services import ServiceChange, Services
+from controlplane.store.migrate import migrate
+from controlplane.store.repositories import REPOSITORIES
 from core.runtime.clock import SystemClock
 from tests.fakes.manifests import FakeManifests
 
@@ -86,7 +87,7 @@ async def measure(folder: Path) -> None:
     """Measures both alternately."""
     engine = make_engine(sqlite_url(folder))
     await migrate(engine)
-    store = SqlStore(engine)
+    store = SqlStore(engine, REPOSITORIES)
     stand = GlobalServiceBench(store)
     await stand.fill()
     single = [await stand.one_by_one(f"single-{n}") for n in range(RUNS)]

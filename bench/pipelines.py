@@ -10,13 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bench.report import BenchReport
-from controlplane.domain.jobs import Job
-from controlplane.domain.ledger import LedgerStage
-from controlplane.domain.pipelines import codec
-from controlplane.domain.pipelines.checks import CheckAnswer
-from controlplane.domain.pipelines.effects import Promote, RenderStage, RunCheck
-from controlplane.domain.pipelines.engine import step
-from controlplane.domain.pipelines.events import (
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.engine.effects import Promote, RenderStage, RunCheck
+from controlplane.pipelines.engine.engine import step
+from controlplane.pipelines.engine.events import (
     Approved,
     CheckAnswered,
     Event,
@@ -25,7 +22,9 @@ from controlplane.domain.pipelines.events import (
     StageObserved,
     StageRendered,
 )
-from controlplane.domain.pipelines.model import (
+from controlplane.pipelines.gates.steps import CheckAnswer
+from controlplane.pipelines.model.gate_rules import ApprovalRule, HttpRule, SoakRule
+from controlplane.pipelines.model.pipeline import (
     EdgeId,
     Gate,
     GateId,
@@ -35,23 +34,28 @@ from controlplane.domain.pipelines.model import (
     StageId,
     validate,
 )
-from controlplane.domain.pipelines.rollout import (
+from controlplane.pipelines.model.records import PipelineRecord as PipelineRow
+from controlplane.pipelines.model.records import PipelineService
+from controlplane.pipelines.model.rollout import (
     Progress,
     Rollout,
     StageMember,
     Strategy,
     plan_waves,
 )
-from controlplane.domain.pipelines.rules import ApprovalRule, HttpRule, SoakRule
-from controlplane.domain.pipelines.state import Health, PipelineState, RevisionRef, digests_of
-from controlplane.domain.promotion import PipelineRecord as PipelineRow
-from controlplane.domain.promotion import PipelineService
-from controlplane.events.memory import MemoryBus
-from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.storage.engine import make_engine
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import OperationContext
-from controlplane.usecases.pipelines import GateDraft, Pipelines
+from controlplane.pipelines.model.state import Health, PipelineState, RevisionRef, digests_of
+from controlplane.pipelines.operations.drafts import GateDraft
+from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.ports import PipelineServiceStore, PipelineStore
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import OperationContext
+from controlplane.platform.jobs import Job
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.ports import RevisionStore
+from controlplane.store.repositories import REPOSITORIES
 from core.identity import ServiceId
 from core.runtime.clock import SystemClock
 from tests import migrated
@@ -202,7 +206,7 @@ async def whole(clusters: int, seed: int) -> float:
         else:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             url = migrated.put_sqlite(Path(folder))
-        store = SqlStore(make_engine(url))
+        store = SqlStore(make_engine(url), REPOSITORIES)
         fleet = FleetRollout(store, clusters, WAVE, seed)
         await fleet.prepare()
         begun = time.perf_counter()
@@ -215,7 +219,7 @@ async def whole(clusters: int, seed: int) -> float:
             assert told == everybody, f"{stage}: skipped or doubled"
         async with store.read() as tx:
             records = [
-                revision.service_id for revision in await tx.revisions.select(actor="pipeline")
+                revision.service_id for revision in await tx[RevisionStore].select(actor="pipeline")
             ]
         assert sorted(records) == everybody, "the ledger and the records differ"
         assert {service.sequence for service in services} == {1}, "given twice"
@@ -226,7 +230,7 @@ async def whole(clusters: int, seed: int) -> float:
 
 async def gates_at_once(folder: Path, gates: int) -> float:
     """Seconds until a release passes all gates, each of which takes 4 s."""
-    store = SqlStore(make_engine(migrated.put_sqlite(folder)))
+    store = SqlStore(make_engine(migrated.put_sqlite(folder)), REPOSITORIES)
     rule = HttpRule("https://b.example.org")
     drafts = [GateDraft(f"gate {number}", rule) for number in range(gates)]
     fleet = FleetRollout(store, 1, 1, None, at_once=64, gates=drafts)
@@ -249,18 +253,18 @@ async def gates_at_once(folder: Path, gates: int) -> float:
 
 async def idle(folder: Path) -> float:
     """Share of a core for the sweep over 1,000 idle pipelines with 10 stages."""
-    store = SqlStore(make_engine(migrated.put_sqlite(folder)))
+    store = SqlStore(make_engine(migrated.put_sqlite(folder)), REPOSITORIES)
     deps = OperationContext(store, MemoryBus(), None, EnvelopeSealer(b"k" * 32), SystemClock())  # ty: ignore
     now = deps.clock.now()
     async with store.write() as tx:
         for number in range(PIPELINES):
             spec = line_of(STAGES, f"p{number}")
             body, state = codec.pipeline_to_json(spec), codec.state_to_json(PipelineState())
-            await tx.pipelines.add(PipelineRow(spec.id, spec.name, now, now, body, state))
+            await tx[PipelineStore].add(PipelineRow(spec.id, spec.name, now, now, body, state))
             for stage in spec.stages:
                 id = stage.services[0]
                 row = PipelineService(f"{spec.id}/{id}"[:80], spec.id, id[:36], False)
-                await tx.pipeline_services.add(row)
+                await tx[PipelineServiceStore].add(row)
     pipelines = Pipelines(deps)
     await pipelines.pipelines_with_selectors()
     begun = time.process_time()

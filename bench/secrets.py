@@ -10,21 +10,25 @@ from datetime import timedelta
 from pathlib import Path
 
 from bench.report import BenchReport
-from controlplane.domain.access import BUILT_IN, INSTALLATION, Actor, ActorKind, Grant, Policy
-from controlplane.domain.access.roles import BuiltInRole
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.datakeys import DataKey
-from controlplane.domain.rotation import RotationPlan
-from controlplane.domain.services import Phase, Service
-from controlplane.events.memory import MemoryBus
-from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.secrets.keks import LocalKek
-from controlplane.storage.engine import make_engine
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import OperationContext
-from controlplane.usecases.keys import ACTIVATION_DELAY, DataKeyOperations
-from controlplane.usecases.rotations import Rotations
-from controlplane.usecases.secrets import SecretChange, Secrets
+from controlplane.authorization import BUILT_IN, INSTALLATION, Actor, ActorKind, Grant, Policy
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import OperationContext
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.secrets.backends.keks import LocalKek
+from controlplane.secrets.model.data_keys import DataKey
+from controlplane.secrets.model.rotation import RotationPlan
+from controlplane.secrets.operations.keys import ACTIVATION_DELAY, DataKeyOperations
+from controlplane.secrets.operations.rotations import Rotations
+from controlplane.secrets.operations.secrets import SecretChange, Secrets
+from controlplane.secrets.ports import DataKeyStore
+from controlplane.services.model.service import Phase, Service
+from controlplane.services.ports import ServiceStore
+from controlplane.store.repositories import REPOSITORIES
 from core.identity import ClusterId, ServiceId
 from tests import migrated
 from tests.fakes.clock import FakeClock
@@ -46,7 +50,7 @@ CONSUMERS, BATCH = 200, 50
 async def store_with(kek: bytes) -> AsyncGenerator[tuple[OperationContext, DataKeyOperations]]:
     """Creates an empty store with its keys."""
     with tempfile.TemporaryDirectory() as folder:
-        store = SqlStore(make_engine(migrated.put_sqlite(Path(folder))))
+        store = SqlStore(make_engine(migrated.put_sqlite(Path(folder))), REPOSITORIES)
         ring = EnvelopeSealer(b"k" * 32)
         deps = OperationContext(store, MemoryBus(), FakeManifests(), ring, FakeClock())
         yield (
@@ -84,7 +88,7 @@ async def wrapped_anew() -> float:
             for number in range(KEYS):
                 blank = DataKey(f"key-{number}", b"", old.name, now, now)
                 wrapped = await old.wrap(b"d" * 32, blank.context)
-                await tx.data_keys.add(replace(blank, wrapped=wrapped))
+                await tx[DataKeyStore].add(replace(blank, wrapped=wrapped))
         after = DataKeyOperations(deps, EnvelopeSealer(b"k" * 32), newer, {old.name: old})
         begun = time.perf_counter()
         assert await after.rewrap() == KEYS
@@ -98,11 +102,11 @@ async def rolled_out() -> float:
         secret = await secrets.save(ADMIN, "db", SecretChange(b"first"))
         now = deps.clock.now()
         async with deps.store.write() as tx:
-            await tx.clusters.add(Cluster(ClusterId("c"), "c", "c", now, now))
+            await tx[ClusterStore].add(Cluster(ClusterId("c"), "c", "c", now, now))
             for number in range(CONSUMERS):
                 id = ServiceId(f"s{number}")
                 service = Service(id, ClusterId("c"), None, f"s{number}", "shop", now, now)
-                await tx.services.add(service)
+                await tx[ServiceStore].add(service)
         for number in range(CONSUMERS):
             await secrets.use(ADMIN, f"s{number}", {"password": (secret.id, None)})
         await secrets.save(ADMIN, "db", SecretChange(b"second", plan=RotationPlan(BATCH, 1)))
@@ -110,8 +114,8 @@ async def rolled_out() -> float:
         for _ in range(CONSUMERS // BATCH):
             await rotations.advance(secret.id)
             async with deps.store.write() as tx:
-                for service in await tx.services.select():
-                    await tx.services.change(
+                for service in await tx[ServiceStore].select():
+                    await tx[ServiceStore].change(
                         service.id, observed=service.sequence, phase=Phase.HEALTHY
                     )
         took = time.perf_counter() - begun

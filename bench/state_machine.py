@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from bench.report import BenchReport
-from controlplane.domain.pipelines.effects import Effect
-from controlplane.domain.pipelines.events import Event
-from controlplane.domain.pipelines.state import GateStatus, Health, PipelineState
+from controlplane.pipelines.engine.effects import Effect
+from controlplane.pipelines.engine.events import Event
+from controlplane.pipelines.model.state import GateStatus, Health, PipelineState
 from tests.unit.controlplane.pipelines.test_pipeline_machine import Walk
 
 CASES, STEPS = 400, 40

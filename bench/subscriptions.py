@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from bench.report import BenchReport
+from controlplane.access.operations.roles import BindingDraft
+from controlplane.api.schema import schema
+from controlplane.authorization import SYSTEM, Scope
+from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.compose import ControlPlane, build
-from controlplane.domain.access import SYSTEM, Scope
-from controlplane.graphql.context import Context
-from controlplane.graphql.schema import schema
+from controlplane.platform.context import SERVICE
+from controlplane.platform.graphql.context import Context
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import ServiceStore
 from controlplane.settings import ControlPlaneSettings
-from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.deps import SERVICE
-from controlplane.usecases.rights import BindingDraft
-from controlplane.usecases.services import ServiceChange
 from core.identity import ServiceId
 from core.runtime.clock import SystemClock
 from tests.fakes.manifests import FakeManifests
@@ -81,7 +82,7 @@ class Subscribers:
         """Opens ten subscriptions per service, on ten connections."""
         wanted = [id for _ in range(A_SERVICE) for id in services]
         for start in range(0, len(wanted), A_CONNECTION):
-            context = Context(self._plane.verbs)
+            context = Context(self._plane.api)
             await context.sign_in(self._token)
             for id in wanted[start : start + A_CONNECTION]:
                 events = await schema.subscribe(WATCH % _FIELDS, {"id": id}, context_value=context)
@@ -130,29 +131,29 @@ def _resident() -> int:
 
 async def _services(plane: ControlPlane) -> list[str]:
     """Creates one service through the API's operations, and many copies of it."""
-    cluster, _ = await plane.verbs.clusters.create(SYSTEM, ClusterChange(name="dev"))
-    first = await plane.verbs.services.create(
+    cluster, _ = await plane.operations.clusters.create(SYSTEM, ClusterChange(name="dev"))
+    first = await plane.operations.services.create(
         SYSTEM, cluster.id, None, ServiceChange(name="s", namespace="x")
     )
     ids = [plane.deps.new_id() for _ in range(SERVICES)]
     async with plane.deps.store.write() as tx:
         for number, id in enumerate(ids):
-            await tx.services.add(replace(first, id=ServiceId(id), name=f"s{number}"))
+            await tx[ServiceStore].add(replace(first, id=ServiceId(id), name=f"s{number}"))
     return ids
 
 
 async def _token(plane: ControlPlane) -> str:
-    user = await plane.verbs.people.upsert(SYSTEM, "ada@example.org")
-    await plane.verbs.rights.bind(
+    user = await plane.operations.people.upsert(SYSTEM, "ada@example.org")
+    await plane.operations.rights.bind(
         SYSTEM, BindingDraft("viewer", Scope("installation"), user=user.id)
     )
-    actor = await plane.verbs.identity.actor_of(user.id)
-    return (await plane.verbs.identity.create_token(actor, "bench"))[1]
+    actor = await plane.operations.identity.actor_of(user.id)
+    return (await plane.operations.identity.create_token(actor, "bench"))[1]
 
 
 async def _look(plane: ControlPlane, token: str, id: str) -> float:
     start = time.perf_counter()
-    context = Context(plane.verbs)
+    context = Context(plane.api)
     await context.sign_in(token)
     result = await schema.execute(LOOK % _FIELDS, {"id": id}, context_value=context)
     if result.errors:

@@ -6,45 +6,96 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from controlplane.agentlink.server import AgentLink
-from controlplane.domain.audit import AuditKind
-from controlplane.domain.rates import WINDOW_S, RequestLimiter
-from controlplane.domain.signin import Issuer
-from controlplane.events.livelogs import MemoryLiveLogs
-from controlplane.events.memory import MemoryBus
-from controlplane.events.rates import RateExchange
-from controlplane.events.redis import RedisBus
-from controlplane.gitports import GitWriter
-from controlplane.graphql.context import Operations
-from controlplane.graphql.schema import schema
-from controlplane.http.audit import AuditExport
-from controlplane.http.browser import Cookies
+from controlplane.access.http.browser import Cookies
+from controlplane.access.http.scim import ScimRoutes
+from controlplane.access.http.sign_in import SignInRoutes
+from controlplane.access.loop import AccessExpiryLoop
+from controlplane.access.model.sign_in import Issuer
+from controlplane.access.oidc.issuers import OidcClient, OidcIssuers
+from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.access.operations.federation import Federation
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.operations.projects import Projects
+from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.scim import ScimDirectory
+from controlplane.access.operations.sign_in import SignIn
+from controlplane.access.operations.token_exchange import TokenExchange
+from controlplane.access.operations.users import UserOperations
+from controlplane.agents.link.server import AgentLink
+from controlplane.agents.live_logs import MemoryLiveLogs
+from controlplane.agents.operations.agent_renders import AgentRenderedManifests
+from controlplane.agents.operations.agents import AgentOperations
+from controlplane.agents.operations.commands import AgentCommands
+from controlplane.agents.operations.jobs import ClusterJobs
+from controlplane.agents.operations.streams import OpenRequestOperations
+from controlplane.agents.operations.tunnels import TunnelClaims
+from controlplane.api.schema import schema
+from controlplane.audit.http import AuditExport
+from controlplane.audit.loop import RetentionLoop
+from controlplane.audit.model.chains import AuditKind
+from controlplane.audit.operations.audit_log import AuditLogOperations
+from controlplane.audit.operations.blame import Blame
+from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
+from controlplane.clusters.operations.clusters import Clusters
+from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
+from controlplane.clusters.operations.groups import ClusterGroups
+from controlplane.configuration.operations.contexts import ServiceContexts
+from controlplane.configuration.operations.flows import ConfigurationFlow
+from controlplane.delivery.loop import RenderLoop
+from controlplane.delivery.operations.diffs import Diffs
+from controlplane.delivery.operations.render_reconciler import RenderReconciler
+from controlplane.generators.loop import GeneratorLoop
+from controlplane.generators.operations.global_services import GlobalServices
+from controlplane.generators.operations.namespaces import ManagedNamespaces
+from controlplane.generators.operations.reconciler import GeneratorReconciler
+from controlplane.generators.operations.service_sets import ServiceSets
 from controlplane.http.graphql import GraphQLEndpoint
-from controlplane.http.scim import ScimRoutes
-from controlplane.http.signin import SignInRoutes
-from controlplane.loops.access import AccessExpiryLoop
-from controlplane.loops.deliveries import NotificationLoop
-from controlplane.loops.delivery import RenderLoop
-from controlplane.loops.pipelines import PipelineLoop
-from controlplane.loops.retention import RetentionLoop
-from controlplane.loops.secrets import SecretLoop
-from controlplane.loops.targets import GeneratorLoop
-from controlplane.loops.traces import TraceExportLoop
-from controlplane.notify.outward import GuardedSender
-from controlplane.oidc.issuers import OidcClient, OidcIssuers
-from controlplane.ports import CredentialIssuer, ManifestSource
-from controlplane.registry.client import RegistryClient
-from controlplane.secretports import KeyEncryption
-from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
-from controlplane.secrets.external import ExternalSecretSources
-from controlplane.secrets.hooks import CommandKek, HttpKek
-from controlplane.secrets.keks import AgeKek, LocalKek, age_identity, key_of
-from controlplane.secrets.passwords import ArgonPasswords
-from controlplane.secrets.vault import KvStore, TransitKek, Vault
+from controlplane.notifications.loop import NotificationLoop
+from controlplane.notifications.operations.routing import NotificationRouting, StateWatcher
+from controlplane.notifications.operations.sending import NotificationSender
+from controlplane.notifications.operations.sinks import NotificationOperations
+from controlplane.operations import Operations
+from controlplane.pipelines.loop import PipelineLoop
+from controlplane.pipelines.operations.gate_checks import CheckRunner
+from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.operations.promotions import Promotions
+from controlplane.pipelines.operations.triggers import Triggers
+from controlplane.pipelines.operations.what_if import PipelineReplays
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.bus.rate_limits import RateExchange
+from controlplane.platform.bus.redis import RedisBus
+from controlplane.platform.context import OperationContext
+from controlplane.platform.git_ports import GitWriter, ManifestSource
+from controlplane.platform.graphql.context import ApiBackend
+from controlplane.platform.outbound.outbound import GuardedSender
+from controlplane.platform.rate_limits import WINDOW_S, RequestLimiter
+from controlplane.platform.store.engine import make_engine, sqlite_url
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.reports.loop.traces import TraceExportLoop
+from controlplane.reports.operations import LedgerReports
+from controlplane.reports.telemetry.otlp import OtlpSpans
+from controlplane.repositories.operations import RepositoryOperations
+from controlplane.repositories.ports import CredentialIssuer
+from controlplane.repositories.registry.client import RegistryClient
+from controlplane.search.operations import SearchOperations
+from controlplane.secrets.backends.envelope import EnvelopeSealer, load_or_make_key
+from controlplane.secrets.backends.external import ExternalSecretSources
+from controlplane.secrets.backends.hooks import CommandKek, HttpKek
+from controlplane.secrets.backends.keks import AgeKek, LocalKek, age_identity, key_of
+from controlplane.secrets.backends.passwords import ArgonPasswords
+from controlplane.secrets.backends.vault import KvStore, TransitKek, Vault
+from controlplane.secrets.loop import SecretLoop
+from controlplane.secrets.operations.keys import DataKeyOperations
+from controlplane.secrets.operations.refresh import SecretRefresher
+from controlplane.secrets.operations.rotations import Rotations
+from controlplane.secrets.operations.secrets import Secrets
+from controlplane.secrets.ports import KeyEncryption
+from controlplane.services.operations.components import ComponentOperations
+from controlplane.services.operations.services import Services
 from controlplane.settings import (
     AuditSettings,
     AuthSettings,
@@ -54,57 +105,8 @@ from controlplane.settings import (
     SecretSettings,
     TraceSettings,
 )
-from controlplane.storage.engine import make_engine, sqlite_url
-from controlplane.storage.migrate import migrate
-from controlplane.storage.store import SqlStore
-from controlplane.telemetry.otlp import OtlpSpans
-from controlplane.usecases.accounts import TokenExchange
-from controlplane.usecases.agents import AgentOperations
-from controlplane.usecases.blame import Blame
-from controlplane.usecases.checks import CheckRunner
-from controlplane.usecases.clustergroups import ClusterGroups
-from controlplane.usecases.clusterjobs import ClusterJobs
-from controlplane.usecases.clusters import Clusters
-from controlplane.usecases.components import ComponentOperations
-from controlplane.usecases.contexts import ServiceContexts
-from controlplane.usecases.delivery import RenderReconciler
-from controlplane.usecases.deployment import DeploymentSettingsOperations
-from controlplane.usecases.deps import OperationContext
-from controlplane.usecases.diffs import Diffs
-from controlplane.usecases.directory import ScimDirectory
-from controlplane.usecases.federation import Federation
-from controlplane.usecases.flows import ConfigurationFlow
-from controlplane.usecases.globals import GlobalServices
-from controlplane.usecases.identity import CredentialAuthenticator
-from controlplane.usecases.interventions import AgentCommands
-from controlplane.usecases.keys import DataKeyOperations
-from controlplane.usecases.ledger import LedgerReports
-from controlplane.usecases.namespaces import ManagedNamespaces
-from controlplane.usecases.notification_routing import NotificationRouting, StateWatcher
-from controlplane.usecases.notification_sending import NotificationSender
-from controlplane.usecases.notifications import NotificationOperations
-from controlplane.usecases.people import UserOperations
-from controlplane.usecases.pipeline_overrides import ReleaseDecisions
-from controlplane.usecases.pipelines import Pipelines
-from controlplane.usecases.projects import Projects
-from controlplane.usecases.promotions import Promotions
-from controlplane.usecases.records import AuditLogOperations
-from controlplane.usecases.refreshing import SecretRefresher
-from controlplane.usecases.renders import AgentRenderedManifests
-from controlplane.usecases.repositories import RepositoryOperations
-from controlplane.usecases.requests import AccessRequests
-from controlplane.usecases.rights import AccessControl
-from controlplane.usecases.rotations import Rotations
-from controlplane.usecases.search import SearchOperations
-from controlplane.usecases.secrets import Secrets
-from controlplane.usecases.services import Services
-from controlplane.usecases.sets import ServiceSets
-from controlplane.usecases.signin import SignIn
-from controlplane.usecases.streams import OpenRequestOperations
-from controlplane.usecases.targets import GeneratorReconciler
-from controlplane.usecases.triggers import Triggers
-from controlplane.usecases.tunnels import TunnelClaims
-from controlplane.usecases.whatif import PipelineReplays
+from controlplane.store.migrate import migrate
+from controlplane.store.repositories import REPOSITORIES
 from core.runtime.clock import Clock
 
 
@@ -114,7 +116,8 @@ class SecretParts:
 
     sources: ExternalSecretSources
     loop: SecretLoop
-    verbs: dict[str, Any]
+    refreshing: SecretRefresher
+    keys: DataKeyOperations
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,8 @@ class ControlPlane:
     """All parts that the program serves and stops."""
 
     deps: OperationContext
-    verbs: Operations
+    operations: Operations
+    api: ApiBackend
     graphql: GraphQLEndpoint
     agentlink: AgentLink
     delivery: RenderLoop
@@ -197,7 +201,7 @@ class ControlPlane:
         await self.issuers.close()
         await self.outward.close()
         await self.secrets.sources.close()
-        await self.verbs.keys.close()
+        await self.secrets.keys.close()
         await self.store.close()
 
 
@@ -231,7 +235,7 @@ async def build(
     try:
         await migrate(engine)
         return await _assemble(
-            SqlStore(engine), settings, manifests, clock, delivers, writer, lender
+            SqlStore(engine, REPOSITORIES), settings, manifests, clock, delivers, writer, lender
         )
     except BaseException:
         await engine.dispose()
@@ -256,50 +260,62 @@ async def _assemble(
     )
     issuers = OidcIssuers(_clients(settings.auth), clock, settings.auth.oidc_ca_file)
     federation, passwords = Federation(deps, issuers), ArgonPasswords()
-    identity, accounts = CredentialAuthenticator(deps, federation), TokenExchange(deps, issuers)
+    identity, accounts = (
+        CredentialAuthenticator(deps, DeployTokenReader(store), federation),
+        TokenExchange(deps, issuers),
+    )
     signin = SignIn(deps, federation, passwords, local=settings.auth.local)
     cookies = Cookies(settings.auth.public_url)
-    requests, records = AccessRequests(deps), AuditLogOperations(deps)
-    routing = NotificationRouting(deps)
+    requests, records, routing = (
+        AccessRequests(deps),
+        AuditLogOperations(deps),
+        NotificationRouting(deps),
+    )
     outward = GuardedSender(settings.notify.private_networks, settings.notify.ca_file)
     repositories, pipelines = RepositoryOperations(deps), Pipelines(deps)
-    sending, targets = NotificationSender(deps, outward), GeneratorReconciler(deps)
-    jobs = ClusterJobs(deps, logs)
+    sending, targets, jobs = (
+        NotificationSender(deps, outward),
+        GeneratorReconciler(deps),
+        ClusterJobs(deps, logs),
+    )
     checks = CheckRunner(deps, pipelines, jobs, outward)
     kept = await _secret_parts(deps, sealer, own_key, settings.secrets, identity)
     await repositories.check_key()
-    verbs = Operations(
-        identity=identity,
-        **_user_operations(deps),
-        accounts=accounts,
-        requests=requests,
-        clusters=Clusters(deps),
-        repositories=repositories,
-        services=Services(deps),
-        **kept.verbs,
-        **_fleet_operations(deps, targets),
-        **_report_operations(deps),
-        pipelines=pipelines,
-        **_pipeline_operations(deps, pipelines, repositories, outward),
-        records=records,
-        clock=clock,
-        cluster_jobs=jobs,
-        bus=bus,
+    triggers = Triggers(deps, pipelines, repositories, RegistryClient(outward, clock))
+    operations = _operations(
+        deps,
+        _Shared(
+            identity,
+            accounts,
+            requests,
+            repositories,
+            targets,
+            pipelines,
+            triggers,
+            records,
+            jobs,
+            kept,
+        ),
+    )
+    api = ApiBackend(
+        operations.by_type(),
+        identity,
         agents_port=settings.agents_port,
         signing_key=settings.signing_key,
         introspection=settings.introspection,
     )
     return ControlPlane(
         deps=deps,
-        verbs=verbs,
-        graphql=GraphQLEndpoint(schema, verbs, clock, rates, cookies),
+        operations=operations,
+        api=api,
+        graphql=GraphQLEndpoint(schema, api, clock, rates, cookies),
         agentlink=AgentLink(AgentOperations(deps), identity, bus, logs, clock),
         delivery=RenderLoop(
             RenderReconciler(deps), repositories, manifests, store, bus, clock, delivers
         ),
         targets=targets,
         target_loop=GeneratorLoop(targets, manifests, store, bus, clock),
-        pipelines=_pipeline_loop(deps, pipelines, repositories, checks, verbs.triggers),
+        pipelines=_pipeline_loop(deps, pipelines, repositories, checks, triggers),
         checks=checks,
         store=store,
         issuers=issuers,
@@ -308,7 +324,7 @@ async def _assemble(
         signin_routes=SignInRoutes(signin, identity, accounts, cookies, clock),
         scim=ScimRoutes(ScimDirectory(deps, _scim_issuers(settings.auth)), identity, cookies),
         access=AccessExpiryLoop(requests, clock),
-        retention=RetentionLoop(records, routing, _retention(settings.audit), clock),
+        retention=RetentionLoop(records, routing.forget, _retention(settings.audit), clock),
         news=NotificationLoop(routing, sending, StateWatcher(deps), bus, clock),
         outward=outward,
         audit_export=AuditExport(records, identity, cookies),
@@ -317,6 +333,64 @@ async def _assemble(
         shared_bus=shared_bus,
         shared_rates=shared_rates,
         traces=_traces(settings.traces, deps, delivers),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """Operations that loops and routes use besides the API."""
+
+    identity: CredentialAuthenticator
+    accounts: TokenExchange
+    requests: AccessRequests
+    repositories: RepositoryOperations
+    targets: GeneratorReconciler
+    pipelines: Pipelines
+    triggers: Triggers
+    records: AuditLogOperations
+    jobs: ClusterJobs
+    secrets: SecretParts
+
+
+def _operations(deps: OperationContext, shared: _Shared) -> Operations:
+    """Builds all operations; those in `shared` exist already."""
+    components = ComponentOperations(deps)
+    return Operations(
+        identity=shared.identity,
+        people=UserOperations(deps),
+        accounts=shared.accounts,
+        projects=Projects(deps),
+        rights=AccessControl(deps),
+        requests=shared.requests,
+        clusters=Clusters(deps),
+        repositories=shared.repositories,
+        services=Services(deps),
+        contexts=ServiceContexts(deps),
+        flows=ConfigurationFlow(deps),
+        secrets=Secrets(deps),
+        refreshing=shared.secrets.refreshing,
+        keys=shared.secrets.keys,
+        deployment=DeploymentSettingsOperations(deps),
+        globals=GlobalServices(deps, shared.targets),
+        sets=ServiceSets(deps, shared.targets),
+        namespaces=ManagedNamespaces(deps, shared.targets),
+        cluster_groups=ClusterGroups(deps),
+        components=components,
+        blame=Blame(deps, components),
+        diffs=Diffs(deps),
+        pipelines=shared.pipelines,
+        pipeline_overrides=ReleaseDecisions(deps, shared.pipelines),
+        whatifs=PipelineReplays(deps, shared.pipelines),
+        triggers=shared.triggers,
+        records=shared.records,
+        reports=LedgerReports(deps),
+        search=SearchOperations(deps),
+        clock=deps.clock,
+        notifying=NotificationOperations(deps),
+        interventions=AgentCommands(deps),
+        cluster_jobs=shared.jobs,
+        streams=OpenRequestOperations(deps),
+        bus=deps.bus,
     )
 
 
@@ -373,56 +447,6 @@ def _pipeline_loop(
     )
 
 
-def _user_operations(deps: OperationContext) -> dict[str, Any]:
-    """The operations on users and their permissions."""
-    return {
-        "people": UserOperations(deps),
-        "projects": Projects(deps),
-        "rights": AccessControl(deps),
-    }
-
-
-def _report_operations(deps: OperationContext) -> dict[str, Any]:
-    """The operations that need the context alone, mostly reads."""
-    return {
-        "deployment": DeploymentSettingsOperations(deps),
-        "diffs": Diffs(deps),
-        "reports": LedgerReports(deps),
-        "search": SearchOperations(deps),
-        "notifying": NotificationOperations(deps),
-        "interventions": AgentCommands(deps),
-        "streams": OpenRequestOperations(deps),
-    }
-
-
-def _pipeline_operations(
-    deps: OperationContext,
-    pipelines: Pipelines,
-    repositories: RepositoryOperations,
-    outward: GuardedSender,
-) -> dict[str, Any]:
-    """The operations on pipelines besides `Pipelines` itself."""
-    registries = RegistryClient(outward, deps.clock)
-    return {
-        "pipeline_overrides": ReleaseDecisions(deps, pipelines),
-        "whatifs": PipelineReplays(deps, pipelines),
-        "triggers": Triggers(deps, pipelines, repositories, registries),
-    }
-
-
-def _fleet_operations(deps: OperationContext, targets: GeneratorReconciler) -> dict[str, Any]:
-    """The operations on services for many clusters, and on live objects."""
-    components = ComponentOperations(deps)
-    return {
-        "globals": GlobalServices(deps, targets),
-        "sets": ServiceSets(deps, targets),
-        "namespaces": ManagedNamespaces(deps, targets),
-        "cluster_groups": ClusterGroups(deps),
-        "components": components,
-        "blame": Blame(deps, components),
-    }
-
-
 async def _secret_parts(
     deps: OperationContext,
     ring: EnvelopeSealer,
@@ -434,14 +458,7 @@ async def _secret_parts(
     sources = _sources(settings, identity)
     refreshing = SecretRefresher(deps, sources)
     loop = SecretLoop(Rotations(deps), refreshing, keys, deps.bus, deps.clock)
-    verbs = {
-        "contexts": ServiceContexts(deps),
-        "flows": ConfigurationFlow(deps),
-        "secrets": Secrets(deps),
-        "refreshing": refreshing,
-        "keys": keys,
-    }
-    return SecretParts(sources, loop, verbs)
+    return SecretParts(sources, loop, refreshing, keys)
 
 
 async def _keys(

@@ -25,10 +25,10 @@ _MARK = b"canary-"
 _MOST_BYTES = 64 << 20
 _GIVEN = "given"
 _SENDS = (
-    ("controlplane.notify.outward", "GuardedSender", "post"),
-    ("controlplane.notify.outward", "GuardedSender", "ask"),
-    ("controlplane.notify.outward", "GuardedSender", "syslog"),
-    ("controlplane.telemetry.otlp", "OtlpSpans", "export"),
+    ("controlplane.platform.outbound.outbound", "GuardedSender", "post"),
+    ("controlplane.platform.outbound.outbound", "GuardedSender", "ask"),
+    ("controlplane.platform.outbound.outbound", "GuardedSender", "syslog"),
+    ("controlplane.reports.telemetry.otlp", "OtlpSpans", "export"),
 )
 """What leaves the product for others: notifications, questions of gates, traces."""
 
@@ -105,7 +105,7 @@ class CanaryWatch:
 
     def pytest_collection_finish(self) -> None:
         """Look at every answer of the API that a test asks for in process, and all over HTTP."""
-        module = sys.modules.get("controlplane.graphql.schema")
+        module = sys.modules.get("controlplane.api.schema")
         if module is not None:
             self._watch(module.Schema)
         module = sys.modules.get("controlplane.http.app")

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from threading import Thread
 
-from controlplane.storage.engine import make_engine, sqlite_url
-from controlplane.storage.migrate import migrate
+from controlplane.platform.store.engine import make_engine, sqlite_url
+from controlplane.store.migrate import migrate
 from tests.servers.postgres import Postgres
 
 

@@ -1,6 +1,6 @@
 """Backs up and restores an installation: its store, keys, certificates and recordings.
 
-A backup is a gzipped tar of `backup.json`, `store.jsonl` (see `controlplane.storage.archive`) and
+A backup is a gzipped tar of `backup.json`, `store.jsonl` (see `controlplane.store.archive`) and
 `data/…`, files of the data directory. With recipients, it is encrypted in age's format. It has no
 clones, bundles or render memos: the control plane recreates them from Git.
 """
@@ -23,11 +23,12 @@ from typing import Annotated, BinaryIO, cast
 
 from pydantic import BaseModel, StringConstraints, ValidationError
 
+from controlplane.audit.operations.audit_log import check_chains
 from controlplane.compose import open_engine
+from controlplane.platform.store.transaction import SqlStore
 from controlplane.settings import ControlPlaneSettings
-from controlplane.storage.archive import Progress, dump, load
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.records import check_chains
+from controlplane.store.archive import Progress, dump, load
+from controlplane.store.repositories import REPOSITORIES
 from core import __version__
 from core.age import AgeIdentity, encrypt, encrypt_stream, open_stream
 from core.errors import Conflict, Invalid
@@ -173,7 +174,7 @@ async def _fill(
     engine = open_engine(_plane(settings))
     try:
         await load(engine, schema, lines, progress)
-        rows, broken = await check_chains(SqlStore(engine))
+        rows, broken = await check_chains(SqlStore(engine, REPOSITORIES))
     finally:
         await engine.dispose()
     return rows, tuple(str(defect) for defect in broken)

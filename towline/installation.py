@@ -14,12 +14,13 @@ from stat import S_IMODE
 from sqlalchemy.exc import SQLAlchemyError
 
 from controlplane import compose as controlplane
+from controlplane.audit.operations.audit_log import check_chains
+from controlplane.authorization import SYSTEM
 from controlplane.compose import open_engine
-from controlplane.domain.access import SYSTEM
+from controlplane.platform.store.transaction import SqlStore
 from controlplane.settings import ControlPlaneSettings
-from controlplane.storage.migrate import inspect, migrate, revisions
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.records import check_chains
+from controlplane.store.migrate import inspect, migrate, revisions
+from controlplane.store.repositories import REPOSITORIES
 from core.errors import TowlineError
 from core.runtime.clock import Clock, SystemClock
 from gitcache import compose as gitcache
@@ -96,7 +97,7 @@ async def _create_token(settings: ServeSettings, email: str, name: str) -> str:
     git = gitcache.build_git_cache(GitCacheSettings(data_dir=settings.data / "git"), clock)
     plane = await controlplane.build(_plane(settings), git, clock)
     try:
-        return await plane.verbs.people.token_for(SYSTEM, email, name)
+        return await plane.operations.people.token_for(SYSTEM, email, name)
     finally:
         await plane.store.close()
 
@@ -185,7 +186,7 @@ async def _check_chains(settings: ServeSettings) -> CheckResult:
             return CheckResult(
                 "audit", CheckHealth.WARNING, "not verified: the schema is not current"
             )
-        rows, broken = await check_chains(SqlStore(engine))
+        rows, broken = await check_chains(SqlStore(engine, REPOSITORIES))
     except SQLAlchemyError as error:
         return CheckResult(
             "audit", CheckHealth.FAILED, f"{type(error).__name__}: cannot read the audit log"

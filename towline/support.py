@@ -20,9 +20,11 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from controlplane.compose import open_engine
+from controlplane.platform.store.schema import metadata as tables
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.reports.ports import MetricsSnapshotStore
 from controlplane.settings import ControlPlaneSettings
-from controlplane.storage.store import SqlStore
-from controlplane.storage.tables import metadata as tables
+from controlplane.store.repositories import REPOSITORIES
 from core import __version__
 from core.errors import Conflict, TowlineError
 from core.runtime.clock import Clock, SystemClock
@@ -129,10 +131,10 @@ async def _counts(settings: ServeSettings, clock: Clock) -> dict[str, Any]:
     if settings.database is None and not (settings.data / "towline.db").exists():
         return {"problem": "no store yet"}
     plane = ControlPlaneSettings(data_dir=settings.data, database=settings.database)
-    store = SqlStore(engine := open_engine(plane))
+    store = SqlStore(engine := open_engine(plane), REPOSITORIES)
     try:
         async with store.read() as tx:
-            census = await tx.census.take(clock.now())
+            census = await tx[MetricsSnapshotStore].take(clock.now())
         async with engine.connect() as connection:
             rows = {
                 name: await connection.scalar(select(func.count()).select_from(table))

@@ -1,4 +1,4 @@
-"""The HTTP application: GraphQL, health, version, and routes of other packages.
+"""The HTTP application: GraphQL, health, metrics and the console.
 
-Authenticates callers; does not authorize them.
+No decisions: routes call operations.
 """

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.http.console import Console
 from controlplane.http.graphql import MAX_REQUEST_BYTES
-from controlplane.http.hosts import ANY_HOST, KnownHosts
+from controlplane.platform.http.hosts import ANY_HOST, KnownHosts
 from core import __version__
 
 MAX_BODY_BYTES = 5 << 20

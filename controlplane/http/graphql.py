@@ -22,12 +22,13 @@ from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import (
 from strawberry.types import ExecutionResult
 from strawberry.types.unset import UNSET, UnsetType
 
-from controlplane.domain.access import require_member
-from controlplane.domain.rates import ADDRESS, RequestLimiter
-from controlplane.graphql.context import Context, Operations
-from controlplane.graphql.persisted import PersistedQueries, UnknownQueryHash
-from controlplane.http.browser import Cookies, check_session_request
-from controlplane.http.meters import ApiMetrics
+from controlplane.access.http.browser import Cookies, check_session_request
+from controlplane.authorization import require_member
+from controlplane.http.metrics import ApiMetrics
+from controlplane.platform.graphql.context import ApiBackend, Context
+from controlplane.platform.graphql.persisted import PersistedQueries, UnknownQueryHash
+from controlplane.platform.http.tokens import token_of
+from controlplane.platform.rate_limits import ADDRESS, RequestLimiter
 from core.errors import Code, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
 from core.runtime.clock import Clock
@@ -79,7 +80,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
     def __init__(
         self,
         schema: BaseSchema,
-        verbs: Operations,
+        backend: ApiBackend,
         clock: Clock,
         rates: RequestLimiter,
         cookies: Cookies | None = None,
@@ -92,7 +93,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
             max_subscriptions_per_connection=_MAX_SUBSCRIPTIONS,
             connection_init_wait_timeout=timedelta(seconds=_INIT_SECONDS),
         )
-        self._verbs = verbs
+        self._backend = backend
         self._persisted = PersistedQueries()
         self.clock = clock
         self._rates = rates
@@ -114,7 +115,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         self, request: Request | WebSocket, response: Response | WebSocket
     ) -> Context:
         source = request.client.host if request.client else ""
-        context = Context(self._verbs, request, response, source=source)
+        context = Context(self._backend, request, response, source=source)
         token = token_of(request.headers.get("authorization", ""))
         if token and token_kind(token) is TokenKind.SESSION:
             context.refused = Unauthenticated("send a session in its cookie, not as a token")
@@ -236,11 +237,3 @@ def _refused(message: str, code: str) -> ExecutionResult:
     return ExecutionResult(
         data=None, errors=[GraphQLError(message, extensions={"code": code})], extensions={}
     )
-
-
-def token_of(authorization: str) -> str:
-    """Returns the token of an `Authorization: Bearer …` or `Token …` header; empty if there is
-    none.
-    """
-    scheme, _, token = authorization.partition(" ")
-    return token.strip() if scheme.lower() in ("bearer", "token") else ""

@@ -1,4 +1,4 @@
-"""Secrets at rest: envelope encryption, and sources of the key.
+"""Secrets, their rotation and sources, and the keys that encrypt the store.
 
-Plain text leaves this package only to the operation that requested it.
+Only agents decrypt the values of secrets.
 """

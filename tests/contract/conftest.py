@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.storage.engine import make_engine, sqlite_url
-from controlplane.storage.store import SqlStore
+from controlplane.platform.store.engine import make_engine, sqlite_url
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.store.repositories import REPOSITORIES
 from tests import migrated
 
 
@@ -33,6 +34,6 @@ def migrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 @pytest.fixture
 async def store(migrated_url: str) -> AsyncIterator[SqlStore]:
     """A migrated, empty store."""
-    opened = SqlStore(make_engine(migrated_url))
+    opened = SqlStore(make_engine(migrated_url), REPOSITORIES)
     yield opened
     await opened.close()

@@ -15,9 +15,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from controlplane.storage.archive import dump, load
-from controlplane.storage.engine import make_engine, sqlite_url
-from controlplane.storage.migrate import migrate, migrate_connection, revisions
+from controlplane.platform.store.engine import make_engine, sqlite_url
+from controlplane.store.archive import dump, load
+from controlplane.store.migrate import migrate, migrate_connection, revisions
 from core.errors import Conflict, Invalid
 from tests import migrated
 from tests.fakes.rows import ROWS, fill, value

@@ -8,13 +8,15 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from controlplane.domain.access import DEFAULT_PROJECT
-from controlplane.domain.audit import AuditFilter, AuditKind
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import AuditEntry, AuditVerdict
-from controlplane.ports import PageQuery
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.records import check_chains
+from controlplane.audit.model.chains import AuditFilter, AuditKind
+from controlplane.audit.operations.audit_log import check_chains
+from controlplane.audit.ports import AuditLog
+from controlplane.authorization import DEFAULT_PROJECT
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.ports import PageQuery
+from controlplane.platform.store.transaction import SqlStore
 from core.identity import ClusterId
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -28,7 +30,7 @@ def entry(number: int, action: str = "createCluster") -> AuditEntry:
 
 async def fill(store: SqlStore, rows: int, action: str = "createCluster") -> None:
     async with store.write() as tx:
-        await tx.audit.append([entry(number, action) for number in range(rows)])
+        await tx[AuditLog].append([entry(number, action) for number in range(rows)])
 
 
 async def tamper(store: SqlStore, statement: str) -> None:
@@ -40,12 +42,12 @@ async def test_rows_of_many_writers_stand_in_one_whole_chain(store: SqlStore) ->
     async def write(worker: int) -> None:
         for number in range(5):
             async with store.write() as tx:
-                await tx.audit.append([entry(number), entry(worker, "kubernetes.get")])
+                await tx[AuditLog].append([entry(number), entry(worker, "kubernetes.get")])
 
     await asyncio.gather(*(write(worker) for worker in range(6)))
     assert await check_chains(store) == (60, [])
     async with store.read() as tx:
-        ends = {one.kind: one.number for one in await tx.audit.chains()}
+        ends = {one.kind: one.number for one in await tx[AuditLog].chains()}
     assert ends[AuditKind.CHANGE] == ends[AuditKind.REQUEST] == 30
 
 
@@ -54,7 +56,7 @@ async def test_many_rows_at_once_are_kept_whole_and_in_order(store: SqlStore) ->
     await fill(store, 600, "kubernetes.get")
     assert await check_chains(store) == (600, [])
     async with store.read() as tx:
-        rows = await tx.audit.behind(AuditKind.REQUEST, 0, 1000)
+        rows = await tx[AuditLog].behind(AuditKind.REQUEST, 0, 1000)
     plain = [replace(row, id=None, number=0, hash="") for row in rows]
     assert plain == [entry(number, "kubernetes.get") for number in range(600)]
 
@@ -63,7 +65,7 @@ async def test_what_is_rolled_back_leaves_no_gap(store: SqlStore) -> None:
     await fill(store, 2)
     with pytest.raises(ZeroDivisionError):
         async with store.write() as tx:
-            await tx.audit.append([entry(9)])
+            await tx[AuditLog].append([entry(9)])
             raise ZeroDivisionError
     await fill(store, 2)
     assert await check_chains(store) == (4, [])
@@ -96,12 +98,12 @@ async def test_the_beginning_of_a_chain_goes_and_the_rest_stays_whole(store: Sql
     await fill(store, 10, "kubernetes.get")
     await fill(store, 3)
     async with store.write() as tx:
-        cut = await tx.audit.cut(AuditKind.REQUEST, NOW + timedelta(minutes=4), NOW, 100)
+        cut = await tx[AuditLog].cut(AuditKind.REQUEST, NOW + timedelta(minutes=4), NOW, 100)
     assert cut == 4
     rows, broken = await check_chains(store)
     assert (rows, broken) == (10, [])  # 6 requests, 3 changes, and the row that tells of the cut.
     async with store.read() as tx:
-        page = await tx.audit.search(AuditFilter(action="expireAudit"), PageQuery())
+        page = await tx[AuditLog].search(AuditFilter(action="expireAudit"), PageQuery())
     assert [(one.target, one.detail["rows"]) for one in page.items] == [("request", 4)]
 
 
@@ -111,7 +113,7 @@ async def test_filters_let_through_what_fits(store: SqlStore) -> None:
         entry(20, "kubernetes.delete"), verdict=AuditVerdict.REFUSED, target="dev: pods"
     )
     async with store.write() as tx:
-        await tx.audit.append([refused])
+        await tx[AuditLog].append([refused])
     hour = timedelta(hours=1)
     counts = {
         AuditFilter(actor="user1"): 3,
@@ -125,7 +127,7 @@ async def test_filters_let_through_what_fits(store: SqlStore) -> None:
     }
     async with store.read() as tx:
         for wanted, count in counts.items():
-            page = await tx.audit.search(wanted, PageQuery())
+            page = await tx[AuditLog].search(wanted, PageQuery())
             assert len(page.items) == count, wanted
 
 
@@ -133,15 +135,15 @@ async def test_a_row_tells_where_its_target_stands_and_what_became_of_it(store: 
     cluster = Cluster(ClusterId("c1"), "dev", "dev", NOW, NOW)
     changed = AuditEntry(NOW, "ada", "updateCluster", AuditVerdict.ALLOWED, target_id="c1")
     async with store.write() as tx:
-        await tx.clusters.add(cluster)
-        await tx.audit.append([replace(changed, action="createCluster")])
+        await tx[ClusterStore].add(cluster)
+        await tx[AuditLog].append([replace(changed, action="createCluster")])
     async with store.write() as tx:
-        found = await tx.clusters.get("c1")
+        found = await tx[ClusterStore].get("c1")
         assert found is not None
-        await tx.clusters.put(replace(found, name="Dev"))
-        await tx.audit.append([changed])
+        await tx[ClusterStore].put(replace(found, name="Dev"))
+        await tx[AuditLog].append([changed])
     async with store.read() as tx:
-        made, updated = (await tx.audit.search(AuditFilter(cluster_id="c1"), PageQuery())).items
+        made, updated = (await tx[AuditLog].search(AuditFilter(cluster_id="c1"), PageQuery())).items
     assert made.project_id == DEFAULT_PROJECT
     assert made.before_digest == "" and len(made.after_digest) == 64
     assert updated.before_digest == made.after_digest != updated.after_digest

@@ -3,22 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from controlplane.domain.ledger import LedgerStage
-from controlplane.domain.services import Service
-from controlplane.events.memory import MemoryBus
-from controlplane.ports import Wake
-from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
-from controlplane.usecases.deps import PIPELINE, OperationContext
-from controlplane.usecases.pipelines import (
-    PROMOTE,
-    RENDER,
-    TICK,
-    EdgeDraft,
-    PipelineDraft,
-    StageDraft,
-)
+from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
+from controlplane.pipelines.operations.drafts import EdgeDraft, PipelineDraft, StageDraft
+from controlplane.pipelines.operations.pipelines import PROMOTE, RENDER, TICK
+from controlplane.pipelines.ports import PipelineServiceStore
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import PIPELINE, OperationContext
+from controlplane.platform.ports import JobStore, Wake
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.service import Service
+from controlplane.services.ports import LedgerStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests, config_map
 from tests.integration.controlplane.conftest import World
@@ -73,11 +69,11 @@ class Fleet:
         }
         while True:
             async with world.deps.store.write() as tx:
-                jobs = await tx.jobs.claim(works, "test", world.clock.now(), 100)
+                jobs = await tx[JobStore].claim(works, "test", world.clock.now(), 100)
             await asyncio.gather(*(works[job.kind](job) for job in jobs))
             async with world.deps.store.write() as tx:
                 for job in jobs:
-                    await tx.jobs.finish(job)
+                    await tx[JobStore].finish(job)
             if not jobs:
                 break
 
@@ -113,8 +109,8 @@ async def test_no_more_clusters_of_a_group_change_than_it_lets(store: SqlStore) 
     await fleet.groups.update(fleet.world.admin, fleet.group.id, change)
     await fleet.go_on()
     async with store.read() as tx:
-        promoted = await tx.ledger.select(stage=LedgerStage.PROMOTED)
-        assert await tx.pipeline_services.select(changing=True) == []
+        promoted = await tx[LedgerStore].select(stage=LedgerStage.PROMOTED)
+        assert await tx[PipelineServiceStore].select(changing=True) == []
     assert sorted(one.service_id or "" for one in promoted) == sorted(s.id for s in fleet.services)
 
 

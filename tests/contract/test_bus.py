@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 from redis.asyncio import Redis as AsyncRedis
 
-from controlplane.events.memory import MemoryBus, WakeQueue
-from controlplane.events.redis import CHANNEL, RedisBus
-from controlplane.ports import LOST_WAKES, Bus, Wake
+from controlplane.platform.bus.memory import MemoryBus, WakeQueue
+from controlplane.platform.bus.redis import CHANNEL, RedisBus
+from controlplane.platform.ports import LOST_WAKES, Bus, Wake
 from core.runtime.clock import SystemClock
 from tests.servers.redis import Redis, find_redis
 

@@ -7,16 +7,20 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, text
 
-from controlplane.domain.census import Liveness, MetricsSnapshot, QueueDepth
-from controlplane.domain.clusters import SILENT_AFTER, Cluster
-from controlplane.domain.commands import Command, CommandKind, CommandState
-from controlplane.domain.jobs import Job
-from controlplane.domain.ledger import LedgerStage
-from controlplane.domain.services import Phase, Service
-from controlplane.storage.census import questions
-from controlplane.storage.engine import make_engine
-from controlplane.storage.store import SqlStore
-from controlplane.storage.tables import deployments
+from controlplane.clusters.model.cluster import SILENT_AFTER, Cluster
+from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.ports import ClusterStore, CommandStore
+from controlplane.platform.jobs import Job
+from controlplane.platform.ports import JobStore
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.reports.model.installation_metrics import Liveness, MetricsSnapshot, QueueDepth
+from controlplane.reports.ports import MetricsSnapshotStore
+from controlplane.reports.store.installation_metrics import questions
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.service import Phase, Service
+from controlplane.services.ports import ServiceStore
+from controlplane.services.store.tables import deployments
 from core.identity import ClusterId, ServiceId
 from tests import migrated
 
@@ -40,7 +44,7 @@ def ago(**time: float) -> datetime:
 
 async def test_an_empty_store_has_nothing(store: SqlStore) -> None:
     async with store.read() as tx:
-        census = await tx.census.take(NOW)
+        census = await tx[MetricsSnapshotStore].take(NOW)
     assert census == MetricsSnapshot(clusters=dict.fromkeys(Liveness, 0))
 
 
@@ -53,17 +57,17 @@ async def test_everything_is_counted_once(store: SqlStore) -> None:
             cluster("c3"),
             cluster("c4", pinged_at=NOW, deleted_at=NOW),
         ):
-            await tx.clusters.add(one)
+            await tx[ClusterStore].add(one)
         for number in range(5):
-            await tx.services.add(service(number, Phase.HEALTHY if number else Phase.FAILED))
+            await tx[ServiceStore].add(service(number, Phase.HEALTHY if number else Phase.FAILED))
         for id, due in (("j1", ago(seconds=30)), ("j2", ago(seconds=90)), ("j3", ago(hours=-1))):
-            await tx.jobs.enqueue(Job(id, "deliver", id, due))
+            await tx[JobStore].enqueue(Job(id, "deliver", id, due))
         for id, state in (("o1", CommandState.WAITING), ("o2", CommandState.SUCCEEDED)):
-            await tx.commands.add(
+            await tx[CommandStore].add(
                 Command(id, ClusterId("c1"), CommandKind.SYNC_NOW, ago(minutes=1), state=state)
             )
     async with store.read() as tx:
-        census = await tx.census.take(NOW)
+        census = await tx[MetricsSnapshotStore].take(NOW)
     assert census.services == {"H": 4, "F": 1}
     assert census.clusters == dict.fromkeys(Liveness, 1)
     assert census.jobs == QueueDepth(2, 90.0)
@@ -88,7 +92,7 @@ async def test_deliveries_are_those_of_the_last_minutes(store: SqlStore, migrate
             await connection.execute(insert(deployments).values(stage=LedgerStage.HEALTHY, **row))
     await engine.dispose()
     async with store.read() as tx:
-        census = await tx.census.take(NOW)
+        census = await tx[MetricsSnapshotStore].take(NOW)
     assert census.deliveries == {1.0: 2, 60.0: 1, None: 1}
     assert census.delivery_seconds == pytest.approx(0.5 + 1.0 + 45.0 + 9999.0)
 

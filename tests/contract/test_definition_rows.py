@@ -6,17 +6,29 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.access import DEFAULT_PROJECT, Scope
-from controlplane.domain.clustergroups import ClusterGroup
-from controlplane.domain.clusters import Distribution
-from controlplane.domain.globals import GlobalOverride, GlobalService
-from controlplane.domain.namespaces import ManagedNamespace
-from controlplane.domain.owners import LeavePolicy
-from controlplane.domain.selectors import Selector
-from controlplane.domain.services import SyncOptions
-from controlplane.domain.sets import Generator, GitFolderGenerator, PullRequestGenerator, ServiceSet
-from controlplane.domain.templates import ServiceTemplate, TemplateOverride
-from controlplane.ports import PageQuery, Store
+from controlplane.authorization import DEFAULT_PROJECT, Scope
+from controlplane.clusters.model.cluster import Distribution
+from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.clusters.model.selectors import Selector
+from controlplane.clusters.ports import ClusterGroupStore
+from controlplane.generators.model.definitions import LeavePolicy
+from controlplane.generators.model.global_service import GlobalOverride, GlobalService
+from controlplane.generators.model.namespaces import ManagedNamespace
+from controlplane.generators.model.service_set import (
+    Generator,
+    GitFolderGenerator,
+    PullRequestGenerator,
+    ServiceSet,
+)
+from controlplane.generators.ports import (
+    GlobalOverrideStore,
+    GlobalServiceStore,
+    ManagedNamespaceStore,
+    ServiceSetStore,
+)
+from controlplane.platform.ports import PageQuery, Store
+from controlplane.services.model.service import SyncOptions
+from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 from core.errors import Conflict
 from core.spec.source import Renderer
 
@@ -34,11 +46,11 @@ TEMPLATE = ServiceTemplate(
     options=SyncOptions(keep_on_prune=True),
     dependencies=("db",),
 )
-ROWS: dict[str, Any] = {
-    "globals": GlobalService(
+ROWS: dict[type[Any], Any] = {
+    GlobalServiceStore: GlobalService(
         "1", "a", NOW, NOW, "p", SELECTOR, LeavePolicy.DELETE, budget=3, template=TEMPLATE
     ),
-    "sets": ServiceSet(
+    ServiceSetStore: ServiceSet(
         "1",
         "a",
         NOW,
@@ -51,38 +63,40 @@ ROWS: dict[str, Any] = {
             PullRequestGenerator("r", ("preview",), 5, 24, "main", "gitea"),
         ),
     ),
-    "namespaces": ManagedNamespace(
+    ManagedNamespaceStore: ManagedNamespace(
         "1", "a", NOW, NOW, namespace="team", labels={"a": "b"}, quota={"pods": "1"}
     ),
-    "cluster_groups": ClusterGroup(
+    ClusterGroupStore: ClusterGroup(
         "1", "a", NOW, NOW, None, "text", {"a": "b"}, ("c1",), True, "why", "ann", NOW
     ),
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
-async def test_a_row_comes_back_as_it_was_and_its_name_is_had_once(store: Store, name: str) -> None:
-    row = ROWS[name]
+@pytest.mark.parametrize("port", ROWS)
+async def test_a_row_comes_back_as_it_was_and_its_name_is_had_once(
+    store: Store, port: type[Any]
+) -> None:
+    row = ROWS[port]
     async with store.write() as tx:
-        await getattr(tx, name).add(row)
+        await tx[port].add(row)
     with pytest.raises(Conflict):
         async with store.write() as tx:
-            await getattr(tx, name).add(replace(row, id="2"))
+            await tx[port].add(replace(row, id="2"))
     async with store.read() as tx:
-        assert await getattr(tx, name).find(name="a") == row
+        assert await tx[port].find(name="a") == row
 
 
 async def test_one_patch_a_cluster(store: Store) -> None:
     patch = TemplateOverride(ref="v2", configuration={"a": None, "b": "2"}, options=SyncOptions())
     row = GlobalOverride("1", "1", "c1", NOW, NOW, patch, "ann@example.org")
     async with store.write() as tx:
-        await tx.globals.add(ROWS["globals"])
-        await tx.overrides.add(row)
+        await tx[GlobalServiceStore].add(ROWS[GlobalServiceStore])
+        await tx[GlobalOverrideStore].add(row)
     with pytest.raises(Conflict):
         async with store.write() as tx:
-            await tx.overrides.add(replace(row, id="2"))
+            await tx[GlobalOverrideStore].add(replace(row, id="2"))
     async with store.read() as tx:
-        assert await tx.overrides.find(global_id="1", cluster_id="c1") == row
+        assert await tx[GlobalOverrideStore].find(global_id="1", cluster_id="c1") == row
 
 
 @pytest.mark.parametrize(
@@ -98,11 +112,11 @@ async def test_without_a_project_it_is_of_the_whole_installation(
     store: Store, scopes: tuple[str, ...], shown: set[str]
 ) -> None:
     """Not of the default project, whose people do not write everywhere."""
-    row = replace(ROWS["globals"], id="1", name="of p")
+    row = replace(ROWS[GlobalServiceStore], id="1", name="of p")
     async with store.write() as tx:
-        await tx.globals.add(row)
-        await tx.globals.add(replace(row, id="2", name="of all", project_id=None))
+        await tx[GlobalServiceStore].add(row)
+        await tx[GlobalServiceStore].add(replace(row, id="2", name="of all", project_id=None))
     visible = (frozenset(Scope(one) for one in scopes),) if scopes else ()
     async with store.read() as tx:
-        page = await tx.globals.page(PageQuery(visible=visible))
+        page = await tx[GlobalServiceStore].page(PageQuery(visible=visible))
     assert {one.name for one in page.items} == shown

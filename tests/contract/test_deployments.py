@@ -7,12 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.dora import DoraMetrics, ReportPeriod, compare_deployments
-from controlplane.domain.ledger import LedgerEntry, LedgerStage
-from controlplane.domain.marks import StatusCode
-from controlplane.ports import ReportFilter
-from controlplane.storage.store import SqlStore
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.reports.model.dora import DoraMetrics, ReportPeriod, compare_deployments
+from controlplane.reports.ports import DeploymentStore, ReportFilter
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.status_codes import StatusCode
+from controlplane.services.ports import LedgerStore
 from core.identity import ClusterId
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -111,7 +113,7 @@ async def emptied(store: SqlStore):
     async def empty() -> SqlStore:
         async with store.write() as tx:
             for table in ("ledger", "deployments"):
-                await tx._connection._connection.exec_driver_sql(f"DELETE FROM {table}")
+                await tx.connection._connection.exec_driver_sql(f"DELETE FROM {table}")
         return store
 
     return empty
@@ -124,12 +126,12 @@ async def test_figures_equal_a_recount(emptied, rows, since, until) -> None:
     store = await emptied()
     async with store.write() as tx:
         for row in rows:
-            await tx.ledger.append([row])
+            await tx[LedgerStore].append([row])
     async with store.read() as tx:
-        found = await tx.deployments.figures(
+        found = await tx[DeploymentStore].figures(
             hour(since), hour(until), ReportFilter(), (), ReportPeriod.DAY
         )
-        one = await tx.deployments.figures(
+        one = await tx[DeploymentStore].figures(
             hour(since), hour(until), ReportFilter(cluster_id="c1"), (), None
         )
     check(found, Recount(rows, hour(since), hour(until)))
@@ -143,9 +145,9 @@ async def test_the_fleet_at_a_moment_equals_a_replay(emptied, rows, at) -> None:
     """Of each service what became desired last until then."""
     store = await emptied()
     async with store.write() as tx:
-        await tx.ledger.append(rows)
+        await tx[LedgerStore].append(rows)
     async with store.read() as tx:
-        found = await tx.deployments.at(hour(at), ReportFilter(), (), 100)
+        found = await tx[DeploymentStore].at(hour(at), ReportFilter(), (), 100)
     wanted = {r.service_id: r.sha for r in rows if r.stage in DESIRED and r.at <= hour(at)}
     assert {one.service_id: one.sha for one in found} == wanted
 
@@ -162,13 +164,15 @@ async def test_marks_and_differences(store: SqlStore) -> None:
     rows += [LedgerEntry("s2", "c1", LedgerStage.RENDERED, hour(3), 1, sha="a" * 40)]
     rows += [LedgerEntry("s2", "c1", LedgerStage.REMOVED, hour(6), 1)]
     async with store.write() as tx:
-        await tx.clusters.add(Cluster(ClusterId("c1"), "dev", "dev", START, START))
-        await tx.ledger.append(rows)
+        await tx[ClusterStore].add(Cluster(ClusterId("c1"), "dev", "dev", START, START))
+        await tx[LedgerStore].append(rows)
     async with store.read() as tx:
-        moments = [await tx.deployments.at(hour(n), ReportFilter(), (), 9) for n in (0, 1, 2, 5, 7)]
-        assert len(await tx.deployments.deployments_of_commit("a" * 7, ())) == 2
-        assert await tx.deployments.deployments_of_commit("b" * 7, ()) == []
-        assert await tx.deployments.cluster_handles({"c1"}) == {"c1": "dev"}
+        moments = [
+            await tx[DeploymentStore].at(hour(n), ReportFilter(), (), 9) for n in (0, 1, 2, 5, 7)
+        ]
+        assert len(await tx[DeploymentStore].deployments_of_commit("a" * 7, ())) == 2
+        assert await tx[DeploymentStore].deployments_of_commit("b" * 7, ()) == []
+        assert await tx[DeploymentStore].cluster_handles({"c1"}) == {"c1": "dev"}
     marks = ["".join(one.mark(hour(n)) for one in found)
              for n, found in zip((0, 1, 2, 5, 7), moments, strict=True)]  # fmt: skip
     assert marks == ["P", "S", "H", "FP", "F"]

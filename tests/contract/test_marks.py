@@ -5,11 +5,13 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.marks import status_codes_of
-from controlplane.domain.services import Phase, Service
-from controlplane.ports import ANY, PageQuery
-from controlplane.storage.store import SqlStore
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.ports import ANY, PageQuery
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.services.model.service import Phase, Service
+from controlplane.services.model.status_codes import status_codes_of
+from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId, ServiceId
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -21,7 +23,7 @@ CASES: list[dict[str, Any]] = [
 
 async def cluster(store: SqlStore, id: str, **more: object) -> None:
     async with store.write() as tx:
-        await tx.clusters.add(replace(Cluster(ClusterId(id), id, id, NOW, NOW), **more))
+        await tx[ClusterStore].add(replace(Cluster(ClusterId(id), id, id, NOW, NOW), **more))
 
 
 def service(number: int, cluster_id: str = "c1", **more: Any) -> Service:
@@ -37,18 +39,18 @@ async def test_the_mark_is_the_status(store: SqlStore) -> None:
     async with store.write() as tx:
         for number, case in enumerate(CASES):
             if number % 4 == 0:
-                await tx.services.add(service(number, **case))
+                await tx[ServiceStore].add(service(number, **case))
             else:
-                await tx.services.add(service(number, phase=Phase.FAILED))
+                await tx[ServiceStore].add(service(number, phase=Phase.FAILED))
             if number % 4 == 1:
-                await tx.services.put(service(number, **case))
+                await tx[ServiceStore].put(service(number, **case))
             for name, value in case.items() if number % 4 == 2 else ():
-                await tx.services.change(f"s{number:04}", **{name: value})
+                await tx[ServiceStore].change(f"s{number:04}", **{name: value})
         together = {f"s{n:04}": case for n, case in enumerate(CASES) if n % 4 == 3}
-        await tx.services.change_each(together)
+        await tx[ServiceStore].change_each(together)
     async with store.read() as tx:
-        services = await tx.services.select()
-        (row,) = await tx.services.fleet_map(PageQuery())
+        services = await tx[ServiceStore].select()
+        (row,) = await tx[ServiceStore].fleet_map(PageQuery())
     assert len(row.marks) == len(CASES)
     wrong = [
         (one, letter)
@@ -68,25 +70,25 @@ async def test_lists_are_filtered_and_counted(store: SqlStore) -> None:
         for number in range(20):
             phase = Phase.HEALTHY if number % 2 else Phase.FAILED
             one = service(number, f"c{number % 4 // 2 + 1}", digest="d", observed=1, phase=phase)
-            await tx.services.add(one)
+            await tx[ServiceStore].add(one)
     async with store.read() as tx:
         failed = PageQuery(equals={"mark": ("F",), "deleted_at": ANY})
-        assert [one.id[-2:] for one in (await tx.services.page(failed)).items] == [
+        assert [one.id[-2:] for one in (await tx[ServiceStore].page(failed)).items] == [
             f"{n:02}" for n in range(0, 20, 2)
         ]
         prod = PageQuery(first=3, tags=[("env", "prod")])
-        assert {one.cluster_id for one in (await tx.services.page(prod)).items} == {"c1"}
-        assert (await tx.services.page(replace(prod, counting=True))).count == 10
+        assert {one.cluster_id for one in (await tx[ServiceStore].page(prod)).items} == {"c1"}
+        assert (await tx[ServiceStore].page(replace(prod, counting=True))).count == 10
         odd = PageQuery(tags=[('a"b', "x")], counting=True)
-        assert (await tx.services.page(odd)).count == 10
-        assert (await tx.services.page(replace(odd, tags=[("env", "%")]))).count == 0
+        assert (await tx[ServiceStore].page(odd)).count == 10
+        assert (await tx[ServiceStore].page(replace(odd, tags=[("env", "%")]))).count == 0
         heard = PageQuery(seen_since=NOW)
-        assert [one.id for one in (await tx.clusters.page(heard)).items] == ["c1"]
-        forward = (await tx.services.page(PageQuery(first=7))).items
-        last = await tx.services.page(PageQuery(first=13, backwards=True))
-        assert (*forward, *last.items) == tuple(await tx.services.select()) and last.more
+        assert [one.id for one in (await tx[ClusterStore].page(heard)).items] == ["c1"]
+        forward = (await tx[ServiceStore].page(PageQuery(first=7))).items
+        last = await tx[ServiceStore].page(PageQuery(first=13, backwards=True))
+        assert (*forward, *last.items) == tuple(await tx[ServiceStore].select()) and last.more
         before = PageQuery(first=3, after=forward[5].id, backwards=True)
-        assert (await tx.services.page(before)).items == forward[2:5]
+        assert (await tx[ServiceStore].page(before)).items == forward[2:5]
 
 
 async def test_a_map_of_a_filter_leaves_out_empty_clusters(store: SqlStore) -> None:
@@ -94,9 +96,9 @@ async def test_a_map_of_a_filter_leaves_out_empty_clusters(store: SqlStore) -> N
     await cluster(store, "c1")
     await cluster(store, "c2")
     async with store.write() as tx:
-        await tx.services.add(service(1, "c1", paused=True))
+        await tx[ServiceStore].add(service(1, "c1", paused=True))
     async with store.read() as tx:
-        whole = await tx.services.fleet_map(PageQuery())
-        narrow = await tx.services.fleet_map(PageQuery(equals={"mark": ("Z",)}))
+        whole = await tx[ServiceStore].fleet_map(PageQuery())
+        narrow = await tx[ServiceStore].fleet_map(PageQuery(equals={"mark": ("Z",)}))
     assert [(one.id, one.marks) for one in whole] == [("c1", "Z"), ("c2", "")]
     assert [one.id for one in narrow] == ["c1"]

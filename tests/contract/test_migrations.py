@@ -2,8 +2,8 @@
 
 from sqlalchemy import Connection, MetaData, func, select, text
 
-from controlplane.storage.engine import make_engine
-from controlplane.storage.migrate import migrate, migrate_connection, revisions
+from controlplane.platform.store.engine import make_engine
+from controlplane.store.migrate import migrate, migrate_connection, revisions
 from tests.fakes.rows import ROWS, fill
 
 

@@ -5,10 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.domain.ledger import LedgerEntry, LedgerStage
-from controlplane.domain.notifications import NotificationKind, notification
-from controlplane.storage.engine import make_engine
-from controlplane.storage.store import SqlStore
+from controlplane.notifications.ports import NotificationStore
+from controlplane.platform.notification import NotificationKind, notification
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.ports import LedgerStore
+from controlplane.store.repositories import REPOSITORIES
 from tests import migrated
 from tests.fakes.clock import START
 from tests.servers.postgres import Postgres
@@ -18,38 +21,38 @@ TEST = [notification(NotificationKind.TEST, START, f"n{number}") for number in r
 
 async def test_what_is_routed_or_dropped_waits_no_more(store: SqlStore) -> None:
     async with store.write() as tx:
-        await tx.notifications.append(TEST)
+        await tx[NotificationStore].append(TEST)
     async with store.write() as tx:
-        waiting = await tx.notifications.waiting(3)
+        waiting = await tx[NotificationStore].waiting(3)
         first, second, third = waiting
         assert [one.subject for one in waiting] == ["n0", "n1", "n2"]
         told = [replace(one, subject="told", detail={"a": "b"}) for one in (first, second)]
-        await tx.notifications.routed(told, START)
-        await tx.notifications.drop([third.id or 0])
-        await tx.notifications.routed([], START)
-        await tx.notifications.drop([])
+        await tx[NotificationStore].routed(told, START)
+        await tx[NotificationStore].drop([third.id or 0])
+        await tx[NotificationStore].routed([], START)
+        await tx[NotificationStore].drop([])
     async with store.read() as tx:
-        assert [one.subject for one in await tx.notifications.waiting(9)] == ["n3"]
-        assert await tx.notifications.select(subject="told") == [
+        assert [one.subject for one in await tx[NotificationStore].waiting(9)] == ["n3"]
+        assert await tx[NotificationStore].select(subject="told") == [
             replace(one, routed_at=START) for one in told
         ]
-        assert len(await tx.notifications.select()) == 3
+        assert len(await tx[NotificationStore].select()) == 3
 
 
 async def test_two_who_route_at_once_take_different_ones(postgres: Postgres) -> None:
     """Neither waits for the other. SQLite has one writer at a time."""
     url = migrated.new_postgres(postgres)
-    store = SqlStore(make_engine(url))
+    store = SqlStore(make_engine(url), REPOSITORIES)
     async with store.write() as tx:
-        await tx.notifications.append(TEST)
+        await tx[NotificationStore].append(TEST)
     async with store.write() as one, store.write() as another:
-        first = await one.notifications.waiting(3)
-        second = await another.notifications.waiting(3)
+        first = await one[NotificationStore].waiting(3)
+        second = await another[NotificationStore].waiting(3)
         assert [len(first), len(second)] == [3, 1]
-        await one.notifications.routed(first, START)
-        await another.notifications.routed(second, START)
+        await one[NotificationStore].routed(first, START)
+        await another[NotificationStore].routed(second, START)
     async with store.read() as tx:
-        assert await tx.notifications.waiting(9) == []
+        assert await tx[NotificationStore].waiting(9) == []
     await store.close()
     postgres.drop_database(url)
 
@@ -70,11 +73,11 @@ async def test_what_a_service_was_before(
     now = START + timedelta(hours=1)
     told = [LedgerEntry("s", "c", stage, START) for stage in stages]
     async with store.write() as tx:
-        await tx.ledger.append([*told, LedgerEntry("other", "c", LedgerStage.HELD, START)])
-        for one in await tx.notifications.waiting(9):
-            await tx.notifications.drop([one.id or 0])
+        await tx[LedgerStore].append([*told, LedgerEntry("other", "c", LedgerStage.HELD, START)])
+        for one in await tx[NotificationStore].waiting(9):
+            await tx[NotificationStore].drop([one.id or 0])
         kind = NotificationKind.SERVICE_RECOVERED
-        id = await tx.notifications.add(notification(kind, now, "", service_id="s"))
-        await tx.ledger.append([LedgerEntry("s", "c", LedgerStage.DEGRADED, now)])
-        assert await tx.notifications.previous_stages([id]) == {id: expected}
-        assert await tx.notifications.previous_stages([]) == {}
+        id = await tx[NotificationStore].add(notification(kind, now, "", service_id="s"))
+        await tx[LedgerStore].append([LedgerEntry("s", "c", LedgerStage.DEGRADED, now)])
+        assert await tx[NotificationStore].previous_stages([id]) == {id: expected}
+        assert await tx[NotificationStore].previous_stages([]) == {}

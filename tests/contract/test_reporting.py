@@ -7,17 +7,24 @@ from typing import cast
 
 import pytest
 
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import LedgerEntry, LedgerStage
-from controlplane.domain.reports import InventoryReport, ObservedComponent, Report, StatusReport
-from controlplane.domain.services import ComponentState, Phase, Service
-from controlplane.events.memory import MemoryBus
-from controlplane.ports import ManifestSource
-from controlplane.secretports import Sealer
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import SERVICE, OperationContext
-from controlplane.usecases.reportbatch import ReportLimits
-from controlplane.usecases.reporting import AgentReports, ReportCommitter
+from controlplane.agents.model.reports import (
+    InventoryReport,
+    ObservedComponent,
+    Report,
+    StatusReport,
+)
+from controlplane.agents.operations.report_batch import ReportLimits
+from controlplane.agents.operations.reports import AgentReports, ReportCommitter
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import SERVICE, OperationContext
+from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.sealing import Sealer
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.service import ComponentState, Phase, Service
+from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
 from core.errors import NotFound
 from core.identity import ClusterId, ServiceId
 from tests.fakes.clock import START, FakeClock
@@ -37,9 +44,9 @@ async def reporting(store: SqlStore, bus: MemoryBus) -> ReportCommitter:
     """With a service in each cluster."""
     async with store.write() as tx:
         for id, name in zip(CLUSTERS, NAMES, strict=True):
-            await tx.clusters.add(Cluster(id, name, name, START, START))
+            await tx[ClusterStore].add(Cluster(id, name, name, START, START))
             service = Service(ServiceId(f"in-{id}"), id, None, "web", "web", START, START)
-            await tx.services.add(replace(service, sequence=1))
+            await tx[ServiceStore].add(replace(service, sequence=1))
     deps = OperationContext(store, bus, cast(ManifestSource, None), cast(Sealer, None), FakeClock())
     return ReportCommitter(deps, ReportLimits(components=4))
 
@@ -76,7 +83,7 @@ async def at_once(
 
 async def phases(store: SqlStore) -> list[Phase | None]:
     async with store.read() as tx:
-        return [one.phase for one in await tx.services.select()]
+        return [one.phase for one in await tx[ServiceStore].select()]
 
 
 async def test_what_clusters_tell_at_once_is_all_kept(
@@ -88,10 +95,10 @@ async def test_what_clusters_tell_at_once_is_all_kept(
     woken = {(await anext(wakes))[1] for _ in CLUSTERS}
     assert woken == {f"in-{id}" for id in CLUSTERS}
     async with store.read() as tx:
-        assert [one.acknowledged for one in await tx.clusters.select()] == [2] * 4
-        assert await tx.components.count_by_cluster(CLUSTERS) == dict.fromkeys(CLUSTERS, 1)
+        assert [one.acknowledged for one in await tx[ClusterStore].select()] == [2] * 4
+        assert await tx[ComponentStore].count_by_cluster(CLUSTERS) == dict.fromkeys(CLUSTERS, 1)
         for id in CLUSTERS:
-            rows = await tx.ledger.select(cluster_id=id)
+            rows = await tx[LedgerStore].select(cluster_id=id)
             assert [one.stage for one in rows] == [LedgerStage.OFFERED, LedgerStage.HEALTHY]
 
 
@@ -118,8 +125,8 @@ async def test_what_cannot_be_kept_of_one_cluster_fails_no_other(
     assert isinstance(answers[2], Exception)
     assert await phases(store) == [Phase.HEALTHY, Phase.HEALTHY, None, Phase.HEALTHY]
     async with store.read() as tx:
-        rows = await tx.ledger.select(cluster_id=CLUSTERS[2])
-        clusters = await tx.clusters.select()
+        rows = await tx[LedgerStore].select(cluster_id=CLUSTERS[2])
+        clusters = await tx[ClusterStore].select()
     assert rows == [] and [one.acknowledged for one in clusters] == [2, 2, 0, 2]
 
 
@@ -139,8 +146,8 @@ async def test_what_two_calls_of_a_cluster_tell_at_once_counts_once(
     calls = [told(CLUSTERS[0]), told(b), told(b), told(b, first=3, sequence=2)]
     assert (await at_once(reporting, calls))[3] == 4
     async with store.read() as tx:
-        rows = await tx.ledger.select(cluster_id=b, stage=LedgerStage.HEALTHY)
-        service = await tx.services.get(f"in-{b}")
+        rows = await tx[LedgerStore].select(cluster_id=b, stage=LedgerStage.HEALTHY)
+        service = await tx[ServiceStore].get(f"in-{b}")
     assert [one.sequence for one in rows] == [1, 2]
     assert service is not None and service.observed == 2
 
@@ -153,8 +160,8 @@ async def test_each_cluster_has_bounds_of_its_own(
     more = [told(id, first=3, objects=5 if id == CLUSTERS[1] else 3) for id in CLUSTERS]
     assert await at_once(reporting, more) == [4, 4, 4, 4]
     async with store.read() as tx:
-        counted = await tx.components.count_by_cluster(CLUSTERS)
-        alarmed = [one.id for one in await tx.clusters.select() if one.alarm]
+        counted = await tx[ComponentStore].count_by_cluster(CLUSTERS)
+        alarmed = [one.id for one in await tx[ClusterStore].select() if one.alarm]
     assert counted == dict.fromkeys(CLUSTERS, 3) | {CLUSTERS[1]: 1}
     assert alarmed == [CLUSTERS[1]]
 

@@ -8,9 +8,11 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from controlplane.storage import engine as engines
-from controlplane.storage.engine import make_engine
-from controlplane.storage.store import SqlStore
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.store import engine as engines
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.store.repositories import REPOSITORIES
 from tests import migrated
 from tests.servers.postgres import Postgres
 
@@ -40,19 +42,19 @@ def said(engine: AsyncEngine) -> list[str]:
 
 async def count(store: SqlStore) -> int:
     async with store.read() as tx:
-        return len(await tx.clusters.select())
+        return len(await tx[ClusterStore].select())
 
 
 async def test_a_read_says_its_statements_and_nothing_else(
     engine: AsyncEngine, said: list[str]
 ) -> None:
-    store = SqlStore(engine)
+    store = SqlStore(engine, REPOSITORIES)
     await count(store)
     said.clear()
     await count(store)
     assert said == []
     async with store.write() as tx:
-        await tx.clusters.remove("none")
+        await tx[ClusterStore].remove("none")
     assert said == ["BEGIN", "COMMIT"]
 
 
@@ -62,7 +64,7 @@ async def test_a_connection_that_has_ended_is_replaced(
     """As after a restart of the database: nobody is told of it."""
     ends = []
     event.listen(engine.sync_engine, "connect", lambda one, _: ends.append(one.driver_connection))
-    store = SqlStore(engine)
+    store = SqlStore(engine, REPOSITORIES)
     await count(store)
     await asyncio.to_thread(
         postgres.execute,
@@ -79,7 +81,7 @@ async def test_one_that_was_idle_for_long_is_asked_before(
     engine: AsyncEngine, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engines, "_IDLE_S", 0.0)
-    store = SqlStore(engine)
+    store = SqlStore(engine, REPOSITORIES)
     await count(store)
     said.clear()
     await count(store)

@@ -6,14 +6,17 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import func
 
-from controlplane.domain.access import ResourceKind, Scope
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.search import parse_search, rank_by_name
-from controlplane.domain.services import Component, ComponentState, Service
-from controlplane.storage.connection import transaction
-from controlplane.storage.engine import make_engine
-from controlplane.storage.search import SqlSearch
-from controlplane.storage.store import SqlStore
+from controlplane.authorization import ResourceKind, Scope
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.store.connection import transaction
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.search.model import parse_search, rank_by_name
+from controlplane.search.ports import SearchStore
+from controlplane.search.store import SqlSearch
+from controlplane.services.model.service import Component, ComponentState, Service
+from controlplane.services.ports import ComponentStore, ServiceStore
 from core.identity import ClusterId, ServiceId
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -37,11 +40,13 @@ COMPONENTS = [
 async def filled(store: SqlStore) -> SqlStore:
     async with store.write() as tx:
         for id, service, name in (("c1", "s1", "payments-api"), ("c2", "s2", "shop-front")):
-            await tx.clusters.add(Cluster(ClusterId(id), f"prod-{id}", id, NOW, NOW, pinged_at=NOW))
-            await tx.services.add(
+            await tx[ClusterStore].add(
+                Cluster(ClusterId(id), f"prod-{id}", id, NOW, NOW, pinged_at=NOW)
+            )
+            await tx[ServiceStore].add(
                 Service(ServiceId(service), ClusterId(id), None, name, "shop", NOW, NOW)
             )
-        await tx.components.upsert(COMPONENTS)
+        await tx[ComponentStore].upsert(COMPONENTS)
     return store
 
 
@@ -75,7 +80,7 @@ async def test_objects(filled: SqlStore) -> None:
     found = {}
     async with filled.read() as tx:
         for text in FOUND:
-            page = await tx.search.objects(parse_search(text), (), 10, None)
+            page = await tx[SearchStore].objects(parse_search(text), (), 10, None)
             found[text] = "".join(one.component.id for one in page.items)
             assert (page.more, page.count) == (False, len(found[text]))
     assert found == FOUND
@@ -83,8 +88,10 @@ async def test_objects(filled: SqlStore) -> None:
 
 async def test_pages_and_where_things_are(filled: SqlStore) -> None:
     async with filled.read() as tx:
-        first = await tx.search.objects(parse_search("kind:*"), (), 3, None)
-        rest = await tx.search.objects(parse_search("kind:*"), (), 3, first.items[-1].component.id)
+        first = await tx[SearchStore].objects(parse_search("kind:*"), (), 3, None)
+        rest = await tx[SearchStore].objects(
+            parse_search("kind:*"), (), 3, first.items[-1].component.id
+        )
     assert [one.component.id for one in (*first.items, *rest.items)] == list("1234")
     assert (first.more, rest.more, first.count) == (True, False, 4)
     assert [one.service for one in first.items] == ["payments-api", "payments-api", "shop-front"]
@@ -94,8 +101,8 @@ async def test_pages_and_where_things_are(filled: SqlStore) -> None:
 async def test_only_what_may_be_seen_is_found(filled: SqlStore) -> None:
     visible = (frozenset({Scope("cluster:c2")}),)
     async with filled.read() as tx:
-        page = await tx.search.objects(parse_search("web"), visible, 10, None)
-        places = await tx.search.places("o", {ResourceKind.SERVICE: visible})
+        page = await tx[SearchStore].objects(parse_search("web"), visible, 10, None)
+        places = await tx[SearchStore].places("o", {ResourceKind.SERVICE: visible})
     assert [one.component.id for one in page.items] == ["3"]
     assert [one.name for one in places] == ["shop-front"]
 
@@ -105,10 +112,10 @@ async def test_any_part_of_a_name_finds_it(filled: SqlStore) -> None:
     async with filled.write() as tx:
         for n in range(300):
             one = Service(ServiceId(f"x{n}"), ClusterId("c2"), None, f"web-{n}", "x", NOW, NOW)
-            await tx.services.add(one)
+            await tx[ServiceStore].add(one)
     async with filled.read() as tx:
         for part in ("payments", "api", "ENTS-A", "payments-api"):
-            found = await tx.search.places(
+            found = await tx[SearchStore].places(
                 part, {ResourceKind.SERVICE: (), ResourceKind.CLUSTER: ()}
             )
             names = [(one.name, one.within) for one in rank_by_name(found, part, 5)]

@@ -8,8 +8,8 @@ import pytest
 from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import RedisError
 
-from controlplane.domain.rates import WINDOW_S, RequestLimiter
-from controlplane.events.rates import KEY, RateExchange
+from controlplane.platform.bus.rate_limits import KEY, RateExchange
+from controlplane.platform.rate_limits import WINDOW_S, RequestLimiter
 from core.runtime.clock import SystemClock
 from tests.fakes.clock import FakeClock
 from tests.servers.redis import Redis

@@ -3,12 +3,13 @@
 import asyncio
 from dataclasses import replace
 
-from controlplane.domain.verification import Verification
-from controlplane.events.memory import MemoryBus
-from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import OperationContext
-from controlplane.usecases.stages import unbind_services
+from controlplane.pipelines.operations.stages import unbind_services
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import OperationContext
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.services.model.verification import Verification
+from controlplane.services.ports import ServiceStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
 from tests.fakes.pipelines import make_pipeline
@@ -30,13 +31,13 @@ async def test_what_is_let_go_takes_back_no_sequence(store: SqlStore) -> None:
             await unbind_services(tx, spec)
 
     async with store.write() as tx:
-        await tx.services.change(service.id, watch=Verification(60), digest="d", sequence=7)
+        await tx[ServiceStore].change(service.id, watch=Verification(60), digest="d", sequence=7)
     async with store.write() as tx:
-        held = await tx.services.get(service.id)
+        held = await tx[ServiceStore].get(service.id)
         assert held is not None
         leaving = asyncio.ensure_future(let_go())
         await asyncio.wait([leaving], timeout=0.3)
-        await tx.services.change(service.id, sequence=held.sequence + 1)
+        await tx[ServiceStore].change(service.id, sequence=held.sequence + 1)
     await leaving
     after = await world.get(service)
     assert (after.sequence, after.watch) == (9, None)

@@ -9,12 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.jobs import LEASE, Job
-from controlplane.domain.ledger import LedgerEntry, LedgerStage
-from controlplane.domain.renderstate import RenderState
-from controlplane.domain.repositories import Repository
-from controlplane.domain.services import (
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.jobs import LEASE, Job
+from controlplane.platform.ports import ANY, JobStore, PageQuery
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.repositories.model.repository import Repository
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.render_state import RenderState
+from controlplane.services.model.service import (
     Component,
     ComponentState,
     Phase,
@@ -22,10 +27,9 @@ from controlplane.domain.services import (
     Service,
     SyncOptions,
 )
-from controlplane.ports import ANY, PageQuery
-from controlplane.storage.engine import make_engine
-from controlplane.storage.migrate import migrate, revisions
-from controlplane.storage.store import SqlStore
+from controlplane.services.ports import ComponentStore, LedgerStore, RenderStateStore, ServiceStore
+from controlplane.store.migrate import migrate, revisions
+from controlplane.store.repositories import REPOSITORIES
 from core.errors import Conflict, Invalid
 from core.identity import ClusterId, RepositoryId, ServiceId
 from core.spec.source import Commit
@@ -57,12 +61,12 @@ async def test_rows_are_written_together_each_with_its_own_columns(store: SqlSto
         "service-0009": {"message": "is not there"},
     }
     async with store.write() as tx:
-        await tx.clusters.add(a_cluster())
+        await tx[ClusterStore].add(a_cluster())
         for number in range(1, 5):
-            await tx.services.add(a_service(number))
-        await tx.services.change_each(changes)
-        await tx.services.change_each({})
-        found = await tx.services.select()
+            await tx[ServiceStore].add(a_service(number))
+        await tx[ServiceStore].change_each(changes)
+        await tx[ServiceStore].change_each({})
+        found = await tx[ServiceStore].select()
     expected = [replace(a_service(n), **changes.get(f"service-{n:04}", {})) for n in range(1, 5)]
     assert found == expected
 
@@ -72,10 +76,10 @@ async def test_what_decides_a_render_is_what_the_service_has(store: SqlStore) ->
     made = replace(a_service(), ref="v1", folder="web", reads={"web": "1" * 40}, pinned="2" * 40)
     gone = replace(a_service(2), deleted_at=NOW)
     async with store.write() as tx:
-        await tx.clusters.add(a_cluster())
+        await tx[ClusterStore].add(a_cluster())
         for one in (made, gone):
-            await tx.services.add(one)
-        (seen,) = await tx.render_states.select(cluster_id=made.cluster_id)
+            await tx[ServiceStore].add(one)
+        (seen,) = await tx[RenderStateStore].select(cluster_id=made.cluster_id)
     assert asdict(seen) == {field.name: getattr(made, field.name) for field in fields(RenderState)}
 
 
@@ -100,62 +104,62 @@ async def test_values_come_back_as_they_were_put(store: SqlStore) -> None:
         sealed=b"\x00\xff", commits={"main": Commit("c" * 40, "Ada", "Begin", NOW)},
     )  # fmt: skip
     async with store.write() as tx:
-        await tx.clusters.add(a_cluster())
-        await tx.services.add(service)
-        await tx.repositories.add(repository)
+        await tx[ClusterStore].add(a_cluster())
+        await tx[ServiceStore].add(service)
+        await tx[RepositoryStore].add(repository)
     async with store.read() as tx:
-        assert await tx.clusters.get("cluster-0001") == a_cluster()
-        assert await tx.services.get("s") == service
-        assert await tx.repositories.get("r") == repository
+        assert await tx[ClusterStore].get("cluster-0001") == a_cluster()
+        assert await tx[ServiceStore].get("s") == service
+        assert await tx[RepositoryStore].get("r") == repository
 
 
 async def test_a_block_that_raises_leaves_nothing(store: SqlStore) -> None:
     """A transaction is kept or dropped as a whole."""
     with pytest.raises(RuntimeError):
         async with store.write() as tx:
-            await tx.clusters.add(a_cluster())
+            await tx[ClusterStore].add(a_cluster())
             raise RuntimeError
     async with store.read() as tx:
-        assert await tx.clusters.select() == []
+        assert await tx[ClusterStore].select() == []
 
 
 async def test_a_taken_name_is_a_conflict(store: SqlStore) -> None:
     """Handles are unique among clusters that exist; a deleted one gives its handle free."""
     async with store.write() as tx:
-        await tx.clusters.add(a_cluster())
+        await tx[ClusterStore].add(a_cluster())
     again = Cluster(ClusterId("other"), "c1", "Other", NOW, NOW)
     with pytest.raises(Conflict, match="cluster already exists"):
         async with store.write() as tx:
-            await tx.clusters.add(again)
+            await tx[ClusterStore].add(again)
     async with store.write() as tx:
-        await tx.clusters.change("cluster-0001", deleted_at=NOW)
-        await tx.clusters.add(again)
+        await tx[ClusterStore].change("cluster-0001", deleted_at=NOW)
+        await tx[ClusterStore].add(again)
     async with store.read() as tx:
-        assert (await tx.clusters.find(handle="c1")) == again
+        assert (await tx[ClusterStore].find(handle="c1")) == again
 
 
 async def test_deleted_rows_are_absent_unless_asked_for(store: SqlStore) -> None:
     """`deleted_at=ANY` finds what every other question passes over."""
     async with store.write() as tx:
-        await tx.clusters.add(a_cluster())
-        await tx.clusters.change("cluster-0001", deleted_at=NOW)
+        await tx[ClusterStore].add(a_cluster())
+        await tx[ClusterStore].change("cluster-0001", deleted_at=NOW)
     async with store.read() as tx:
-        assert await tx.clusters.get("cluster-0001") is None
-        assert await tx.clusters.select() == []
-        assert len(await tx.clusters.select(deleted_at=ANY)) == 1
+        assert await tx[ClusterStore].get("cluster-0001") is None
+        assert await tx[ClusterStore].select() == []
+        assert len(await tx[ClusterStore].select(deleted_at=ANY)) == 1
 
 
 async def test_pages_join_to_the_whole(store: SqlStore) -> None:
     """Following cursors gives each row once, both ways round, with filters and text."""
     async with store.write() as tx:
         for number in range(1, 8):
-            await tx.clusters.add(a_cluster(number))
+            await tx[ClusterStore].add(a_cluster(number))
     for newest in (False, True):
         seen: list[str] = []
         after = None
         while True:
             async with store.read() as tx:
-                page = await tx.clusters.page(PageQuery(3, after, newest=newest))
+                page = await tx[ClusterStore].page(PageQuery(3, after, newest=newest))
             seen += [row.handle for row in page.items]
             after = page.items[-1].id
             if not page.more:
@@ -163,8 +167,8 @@ async def test_pages_join_to_the_whole(store: SqlStore) -> None:
         expected = [f"c{number}" for number in range(1, 8)]
         assert seen == (expected[::-1] if newest else expected)
     async with store.read() as tx:
-        found = await tx.clusters.page(PageQuery(text="LUSTER 7"))
-        wild = await tx.clusters.page(PageQuery(text="%"))
+        found = await tx[ClusterStore].page(PageQuery(text="LUSTER 7"))
+        wild = await tx[ClusterStore].page(PageQuery(text="%"))
     assert [row.handle for row in found.items] == ["c7"]
     assert wild.items == ()
 
@@ -174,8 +178,8 @@ async def test_pages_by_name_join_to_the_whole(store: SqlStore) -> None:
     names = ["web", "api", "web", "db", "api", "web", "cache"]
     async with store.write() as tx:
         for number, name in enumerate(names):
-            await tx.clusters.add(a_cluster(number))
-            await tx.services.add(replace(a_service(number, number), name=name))
+            await tx[ClusterStore].add(a_cluster(number))
+            await tx[ServiceStore].add(replace(a_service(number, number), name=name))
     wanted = sorted((name, f"service-{n:04}") for n, name in enumerate(names))
     for backwards in (False, True):
         seen: list[tuple[str, str]] = []
@@ -183,36 +187,36 @@ async def test_pages_by_name_join_to_the_whole(store: SqlStore) -> None:
         more = True
         while more:
             async with store.read() as tx:
-                page = await tx.services.page(query)
+                page = await tx[ServiceStore].page(query)
             found = [(row.name, row.id) for row in page.items]
             seen = [*found, *seen] if backwards else [*seen, *found]
             query = replace(query, after=found[0 if backwards else -1][1])
             more = page.more
         assert seen == wanted
     async with store.write() as tx:
-        await tx.services.remove("service-0003")
+        await tx[ServiceStore].remove("service-0003")
     with pytest.raises(Invalid, match="start again"):
         async with store.read() as tx:
-            await tx.services.page(PageQuery(2, "service-0003", order="name"))
+            await tx[ServiceStore].page(PageQuery(2, "service-0003", order="name"))
 
 
 async def test_one_column_is_read_of_rows_that_are_there(store: SqlStore) -> None:
     """Of more rows than one statement takes, and of none."""
     many = [a_cluster(number) for number in range(1, 603)]
     async with store.write() as tx:
-        await tx.clusters.add_each([replace(one, alarm=one.handle) for one in many])
-        await tx.clusters.change(many[0].id, deleted_at=NOW)
+        await tx[ClusterStore].add_each([replace(one, alarm=one.handle) for one in many])
+        await tx[ClusterStore].change(many[0].id, deleted_at=NOW)
     async with store.read() as tx:
-        found = await tx.clusters.column("alarm", [*(one.id for one in many), "never"])
+        found = await tx[ClusterStore].column("alarm", [*(one.id for one in many), "never"])
         assert found == {one.id: one.handle for one in many[1:]}
-        assert await tx.clusters.column("alarm", ()) == {}
+        assert await tx[ClusterStore].column("alarm", ()) == {}
 
 
 async def test_a_cursor_of_another_list_is_invalid(store: SqlStore) -> None:
     """A ledger cursor is a number; anything else gets a clear error, not a crash."""
     with pytest.raises(Invalid, match="cursor"):
         async with store.read() as tx:
-            await tx.ledger.page(PageQuery(after="nonsense"))
+            await tx[LedgerStore].page(PageQuery(after="nonsense"))
 
 
 async def test_ledger_numbers_its_entries_in_order(store: SqlStore) -> None:
@@ -221,10 +225,10 @@ async def test_ledger_numbers_its_entries_in_order(store: SqlStore) -> None:
         LedgerEntry("s", "c", stage, NOW, detail={"n": 1}) for stage in list(LedgerStage)[:5]
     ]
     async with store.write() as tx:
-        await tx.ledger.append(entries)
-        await tx.ledger.append([])
+        await tx[LedgerStore].append(entries)
+        await tx[LedgerStore].append([])
     async with store.read() as tx:
-        rows = await tx.ledger.select(service_id="s")
+        rows = await tx[LedgerStore].select(service_id="s")
     assert [row.stage for row in rows] == [entry.stage for entry in entries]
     ids = [row.id for row in rows if row.id is not None]
     assert len(ids) == len(rows)
@@ -242,44 +246,44 @@ async def test_inventory_is_replaced_by_id(store: SqlStore) -> None:
         ComponentState.RUNNING, "", True, ("nginx", "b"), NOW,
     )  # fmt: skip
     async with store.write() as tx:
-        await tx.components.upsert([component])
-        await tx.components.upsert([healthy])
-        await tx.components.upsert([])
+        await tx[ComponentStore].upsert([component])
+        await tx[ComponentStore].upsert([healthy])
+        await tx[ComponentStore].upsert([])
     async with store.read() as tx:
-        assert await tx.components.select(service_id="s") == [healthy]
-        assert await tx.components.component_ids({"s", "other"}) == {"s": {"id"}}
-        assert await tx.components.component_ids(()) == {}
+        assert await tx[ComponentStore].select(service_id="s") == [healthy]
+        assert await tx[ComponentStore].component_ids({"s", "other"}) == {"s": {"id"}}
+        assert await tx[ComponentStore].component_ids(()) == {}
     async with store.write() as tx:
-        await tx.components.forget(["id"])
+        await tx[ComponentStore].forget(["id"])
     async with store.read() as tx:
-        assert await tx.components.select() == []
+        assert await tx[ComponentStore].select() == []
 
 
 async def test_a_job_is_claimed_once_until_its_lease_ends(store: SqlStore) -> None:
     """Claims are leases; the fence refuses a holder whose lease has passed on."""
     async with store.write() as tx:
-        await tx.jobs.enqueue(Job("j", "kind", "key", NOW, {"a": 1}))
-        await tx.jobs.enqueue(Job("j2", "kind", "later", NOW + timedelta(hours=1)))
+        await tx[JobStore].enqueue(Job("j", "kind", "key", NOW, {"a": 1}))
+        await tx[JobStore].enqueue(Job("j2", "kind", "later", NOW + timedelta(hours=1)))
     async with store.write() as tx:
-        (first,) = await tx.jobs.claim(["kind"], "one", NOW, 10)
-        assert await tx.jobs.claim(["kind"], "two", NOW, 10) == []
+        (first,) = await tx[JobStore].claim(["kind"], "one", NOW, 10)
+        assert await tx[JobStore].claim(["kind"], "two", NOW, 10) == []
     late = NOW + LEASE + timedelta(seconds=1)
     async with store.write() as tx:
-        (second,) = await tx.jobs.claim(["kind"], "two", late, 10)
+        (second,) = await tx[JobStore].claim(["kind"], "two", late, 10)
         assert second.fence == first.fence + 1
-        assert not await tx.jobs.finish(first)
-        assert not await tx.jobs.retry(first, late, "no")
-        assert await tx.jobs.finish(second)
-        assert await tx.jobs.next_due() == NOW + timedelta(hours=1)
+        assert not await tx[JobStore].finish(first)
+        assert not await tx[JobStore].retry(first, late, "no")
+        assert await tx[JobStore].finish(second)
+        assert await tx[JobStore].next_due() == NOW + timedelta(hours=1)
 
 
 async def test_the_same_key_is_the_same_job(store: SqlStore) -> None:
     """A second request moves the job instead of doubling it."""
     later = NOW + timedelta(hours=1)
     async with store.write() as tx:
-        await tx.jobs.enqueue(Job("a", "kind", "key", later, {"n": 1}))
-        await tx.jobs.enqueue(Job("b", "kind", "key", NOW, {"n": 2}))
-        (job,) = await tx.jobs.claim(["kind"], "me", NOW, 10)
+        await tx[JobStore].enqueue(Job("a", "kind", "key", later, {"n": 1}))
+        await tx[JobStore].enqueue(Job("b", "kind", "key", NOW, {"n": 2}))
+        (job,) = await tx[JobStore].claim(["kind"], "me", NOW, 10)
     assert (job.id, job.payload) == ("a", {"n": 2})
 
 
@@ -287,8 +291,8 @@ async def test_what_is_asked_for_anew_is_tried_as_often_as_any_other(store: SqlS
     """Work that asks for itself again each time never uses up its attempts."""
     async with store.write() as tx:
         for _ in range(3):
-            await tx.jobs.enqueue(Job("a", "kind", "key", NOW))
-            (job,) = await tx.jobs.claim(["kind"], "me", NOW, 10)
+            await tx[JobStore].enqueue(Job("a", "kind", "key", NOW))
+            (job,) = await tx[JobStore].claim(["kind"], "me", NOW, 10)
     assert job.attempts == 1
 
 
@@ -296,13 +300,13 @@ async def test_claims_of_many_workers_never_overlap(store: SqlStore) -> None:
     """Workers that claim at the same time get each job once, all together all of them."""
     async with store.write() as tx:
         for number in range(60):
-            await tx.jobs.enqueue(Job(f"j{number}", "kind", f"k{number}", NOW))
+            await tx[JobStore].enqueue(Job(f"j{number}", "kind", f"k{number}", NOW))
 
     async def worker(name: str) -> list[str]:
         mine = []
         while True:
             async with store.write() as tx:
-                jobs = await tx.jobs.claim(["kind"], name, NOW, 3)
+                jobs = await tx[JobStore].claim(["kind"], name, NOW, 3)
             if not jobs:
                 return mine
             mine += [job.id for job in jobs]
@@ -314,15 +318,15 @@ async def test_claims_of_many_workers_never_overlap(store: SqlStore) -> None:
 
 _COUNT_UP = """
 import asyncio, sys
-from controlplane.storage.engine import make_engine
-from controlplane.storage.store import SqlStore
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
 
 async def run():
-    store = SqlStore(make_engine(sys.argv[1]))
+    store = SqlStore(make_engine(sys.argv[1]), REPOSITORIES)
     for _ in range(int(sys.argv[2])):
         async with store.write() as tx:
-            cluster = await tx.clusters.get("cluster-0001")
-            await tx.clusters.change("cluster-0001", acknowledged=cluster.acknowledged + 1)
+            cluster = await tx[ClusterStore].get("cluster-0001")
+            await tx[ClusterStore].change("cluster-0001", acknowledged=cluster.acknowledged + 1)
     await store.close()
 
 asyncio.run(run())
@@ -337,29 +341,29 @@ def count_up(url: str) -> None:
 async def test_tasks_that_read_then_write_lose_no_update(store: SqlStore) -> None:
     """What a writing transaction has read stays as it was until it ends."""
     async with store.write() as tx:
-        await tx.clusters.add(a_cluster())
+        await tx[ClusterStore].add(a_cluster())
 
     async def count_one() -> None:
         async with store.write() as tx:
-            cluster = await tx.clusters.get("cluster-0001")
+            cluster = await tx[ClusterStore].get("cluster-0001")
             assert cluster is not None
             await asyncio.sleep(0)
-            await tx.clusters.change("cluster-0001", acknowledged=cluster.acknowledged + 1)
+            await tx[ClusterStore].change("cluster-0001", acknowledged=cluster.acknowledged + 1)
 
     await asyncio.gather(*(count_one() for _ in range(20)))
     async with store.read() as tx:
-        cluster = await tx.clusters.get("cluster-0001")
+        cluster = await tx[ClusterStore].get("cluster-0001")
     assert cluster is not None and cluster.acknowledged == 20
 
 
 async def test_a_job_asked_for_while_it_runs_is_done_again(store: SqlStore) -> None:
     """Who works on it cannot end what was asked for after the beginning."""
     async with store.write() as tx:
-        await tx.jobs.enqueue(Job("j", "kind", "key", NOW))
-        (running,) = await tx.jobs.claim(["kind"], "one", NOW, 1)
-        await tx.jobs.enqueue(Job("again", "kind", "key", NOW + timedelta(hours=1)))
-        assert not await tx.jobs.finish(running)
-        assert await tx.jobs.next_due() == NOW + timedelta(hours=1)
+        await tx[JobStore].enqueue(Job("j", "kind", "key", NOW))
+        (running,) = await tx[JobStore].claim(["kind"], "one", NOW, 1)
+        await tx[JobStore].enqueue(Job("again", "kind", "key", NOW + timedelta(hours=1)))
+        assert not await tx[JobStore].finish(running)
+        assert await tx[JobStore].next_due() == NOW + timedelta(hours=1)
 
 
 async def test_a_value_that_cannot_be_kept_is_no_outage(store: SqlStore) -> None:
@@ -367,7 +371,7 @@ async def test_a_value_that_cannot_be_kept_is_no_outage(store: SqlStore) -> None
     long = Cluster(ClusterId("long"), "x" * 64, "Long", NOW, NOW)
     try:
         async with store.write() as tx:
-            await tx.clusters.add(long)
+            await tx[ClusterStore].add(long)
     except Invalid as error:
         assert "too long" in error.message
 
@@ -377,12 +381,12 @@ async def test_processes_that_read_then_write_lose_no_update(tmp_path: Path) -> 
     url = f"sqlite:///{tmp_path / 'towline.db'}"
     engine = make_engine(url)
     await migrate(engine)
-    store = SqlStore(engine)
+    store = SqlStore(engine, REPOSITORIES)
     async with store.write() as tx:
-        await tx.clusters.add(a_cluster())
+        await tx[ClusterStore].add(a_cluster())
     await asyncio.gather(*(asyncio.to_thread(count_up, url) for _ in range(3)))
     async with store.read() as tx:
-        cluster = await tx.clusters.get("cluster-0001")
+        cluster = await tx[ClusterStore].get("cluster-0001")
     await store.close()
     assert cluster is not None and cluster.acknowledged == 120
 
@@ -392,7 +396,7 @@ async def test_tables_are_what_the_migrations_make(store_url: str) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext
 
-    from controlplane.storage.tables import metadata
+    from controlplane.platform.store.schema import metadata
 
     engine = make_engine(store_url)
     await migrate(engine)

@@ -13,13 +13,17 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import LedgerEntry, LedgerStage
-from controlplane.domain.repositories import Repository
-from controlplane.domain.services import Service
-from controlplane.loops.traces import MAX_TRIES, TraceExportLoop
-from controlplane.storage.store import SqlStore
-from controlplane.telemetry.otlp import OtlpSpans
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.reports.loop.traces import MAX_TRIES, TraceExportLoop
+from controlplane.reports.ports import DeploymentStore
+from controlplane.reports.telemetry.otlp import OtlpSpans
+from controlplane.repositories.model.repository import Repository
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.service import Service
+from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Unavailable
 from core.identity import ClusterId, RepositoryId, ServiceId
 from tests.fakes.clock import FakeClock
@@ -81,19 +85,19 @@ async def deploy(
     for stage, second in [(LedgerStage.RENDERED, 0), *stages]:
         entry = LedgerEntry(service, "c1", stage, at(second), sequence, sha="a" * 40, detail=detail)
         async with store.write() as tx:
-            await tx.ledger.append([entry])
+            await tx[LedgerStore].append([entry])
 
 
 async def with_services(store: SqlStore) -> None:
     async with store.write() as tx:
-        await tx.clusters.add(Cluster(ClusterId("c1"), "prod", "prod", NOW, NOW))
+        await tx[ClusterStore].add(Cluster(ClusterId("c1"), "prod", "prod", NOW, NOW))
         url = "https://git.example.org/shop.git"
-        await tx.repositories.add(Repository(RepositoryId("r1"), url, NOW, NOW))
+        await tx[RepositoryStore].add(Repository(RepositoryId("r1"), url, NOW, NOW))
         for id in ("s1", "s2"):
-            await tx.services.add(
+            await tx[ServiceStore].add(
                 Service(ServiceId(id), ClusterId("c1"), RepositoryId("r1"), id, "web", NOW, NOW)
             )
-        await tx.services.add(
+        await tx[ServiceStore].add(
             Service(ServiceId("own"), ClusterId("c1"), None, "own", "web", NOW, NOW)
         )
 
@@ -152,13 +156,13 @@ async def test_an_end_is_found_with_what_it_is_called(store: SqlStore) -> None:
     await with_services(store)
     await deploy(store, "s1", 1, (LedgerStage.HEALTHY, 1))
     async with store.read() as tx:
-        last, (ended,) = await tx.deployments.ended(0, 1000, 100)
+        last, (ended,) = await tx[DeploymentStore].ended(0, 1000, 100)
         assert last == 1000
-        edge = await tx.deployments.edge()
+        edge = await tx[DeploymentStore].edge()
         assert edge.oldest <= edge.newest
         assert (ended.service, ended.cluster, ended.repository_id) == ("s1", "prod", "r1")
-        assert await tx.deployments.ended(edge.last, edge.last, 100) == (edge.last, [])
-        assert await tx.deployments.ended(0, edge.last, 1) == (edge.last - 1, [])
+        assert await tx[DeploymentStore].ended(edge.last, edge.last, 100) == (edge.last, [])
+        assert await tx[DeploymentStore].ended(0, edge.last, 1) == (edge.last - 1, [])
 
 
 async def test_what_commits_late_is_told_too(
@@ -175,7 +179,7 @@ async def test_what_commits_late_is_told_too(
         async with store.write() as tx:
             stages = (LedgerStage.RENDERED, LedgerStage.HEALTHY)
             rows = [LedgerEntry("s1", "c1", stage, at(n), 1) for n, stage in enumerate(stages)]
-            await tx.ledger.append(rows)
+            await tx[LedgerStore].append(rows)
             written.set()
             await let_go.wait()
 

@@ -5,12 +5,12 @@ from typing import cast
 
 import pytest
 
-from controlplane.events.memory import MemoryBus
-from controlplane.ports import ManifestSource
-from controlplane.secretports import Sealer
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import TUNNEL, OperationContext
-from controlplane.usecases.tunnels import TunnelClaims
+from controlplane.agents.operations.tunnels import TunnelClaims
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import TUNNEL, OperationContext
+from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.sealing import Sealer
+from controlplane.platform.store.transaction import SqlStore
 from core.errors import Conflict, LimitExceeded
 from core.identity import ClusterId
 from tests.fakes.clock import FakeClock

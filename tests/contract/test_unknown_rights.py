@@ -5,10 +5,11 @@ from typing import Any
 
 from sqlalchemy import bindparam, text
 
-from controlplane.domain.access import Grant, Policy, Resource, ResourceKind, Role, Rule, Verb
-from controlplane.domain.people import Token
-from controlplane.storage.columns import JSON_TEXT
-from controlplane.storage.store import SqlStore
+from controlplane.access.model.users import Token
+from controlplane.access.ports import RoleStore, TokenStore
+from controlplane.authorization import Grant, Policy, Resource, ResourceKind, Role, Rule, Verb
+from controlplane.platform.store.columns import JSON_TEXT
+from controlplane.platform.store.transaction import SqlStore
 from core.identity import TokenKind
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -30,10 +31,10 @@ async def roles_of(store: SqlStore, *written: list[dict[str, Any]]) -> list[Role
     """Roles with these rules, as they are read."""
     async with store.write() as tx:
         for number in range(len(written)):
-            await tx.roles.add(Role(str(number), str(number), NOW, NOW))
+            await tx[RoleStore].add(Role(str(number), str(number), NOW, NOW))
     await write_raw(store, "roles", "rules", list(written))
     async with store.read() as tx:
-        return sorted(await tx.roles.select(), key=lambda role: role.id)
+        return sorted(await tx[RoleStore].select(), key=lambda role: role.id)
 
 
 async def test_what_a_rule_says_beside_an_unknown_verb_still_holds(store: SqlStore) -> None:
@@ -69,10 +70,10 @@ async def test_a_limit_gets_no_wider(store: SqlStore) -> None:
     ]
     async with store.write() as tx:
         for number in range(len(newer)):
-            await tx.tokens.add(Token(str(number), TokenKind.USER, "t", f"hash{number}", NOW))
+            await tx[TokenStore].add(Token(str(number), TokenKind.USER, "t", f"hash{number}", NOW))
     await write_raw(store, "tokens", "limits", [limits for limits, _ in newer])
     async with store.read() as tx:
-        tokens = sorted(await tx.tokens.select(), key=lambda token: token.id)
+        tokens = sorted(await tx[TokenStore].select(), key=lambda token: token.id)
     for token, (_, allowed) in zip(tokens, newer, strict=True):
         policy = Policy((Grant(EVERYTHING),), limits=token.limits)
         assert {one for one in (PIPELINE, CLUSTER) if policy.may(Verb.READ, one)} == allowed

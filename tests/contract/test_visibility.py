@@ -5,12 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.domain.access import DEFAULT_PROJECT, Scope
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import LedgerEntry, LedgerStage
-from controlplane.domain.services import Service
-from controlplane.ports import PageQuery
-from controlplane.storage.store import SqlStore
+from controlplane.authorization import DEFAULT_PROJECT, Scope
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.ports import PageQuery
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.service import Service
+from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Invalid
 from core.identity import ClusterId, ServiceId
 
@@ -23,12 +25,12 @@ async def fill(store: SqlStore) -> None:
     async with store.write() as tx:
         for id, project in PROJECTS.items():
             cluster = ClusterId(id)
-            await tx.clusters.add(Cluster(cluster, id, id, NOW, NOW, project_id=project))
+            await tx[ClusterStore].add(Cluster(cluster, id, id, NOW, NOW, project_id=project))
             service = Service(
                 ServiceId(f"s-{id}"), cluster, None, "web", "web", NOW, NOW, project_id=project
             )
-            await tx.services.add(service)
-            await tx.ledger.append([LedgerEntry(service.id, id, LedgerStage.CREATED, NOW)])
+            await tx[ServiceStore].add(service)
+            await tx[LedgerStore].append([LedgerEntry(service.id, id, LedgerStage.CREATED, NOW)])
 
 
 def seen(*scopes: str) -> frozenset[Scope]:
@@ -54,9 +56,9 @@ async def test_rows_of_visible_scopes_are_shown(
     await fill(store)
     query = PageQuery(visible=visible)
     async with store.read() as tx:
-        clusters = (await tx.clusters.page(query)).items
-        services = (await tx.services.page(query)).items
-        entries = (await tx.ledger.page(query)).items
+        clusters = (await tx[ClusterStore].page(query)).items
+        services = (await tx[ServiceStore].page(query)).items
+        entries = (await tx[LedgerStore].page(query)).items
     assert [one.id for one in clusters] == expected
     assert [one.cluster_id for one in services] == expected
     assert [one.cluster_id for one in entries] == expected
@@ -67,9 +69,9 @@ async def test_a_role_on_one_service_shows_that_service(store: SqlStore) -> None
     await fill(store)
     query = PageQuery(visible=(seen("service:s-c2"),))
     async with store.read() as tx:
-        assert [one.id for one in (await tx.services.page(query)).items] == ["s-c2"]
-        assert [one.service_id for one in (await tx.ledger.page(query)).items] == ["s-c2"]
-        assert (await tx.clusters.page(query)).items == ()
+        assert [one.id for one in (await tx[ServiceStore].page(query)).items] == ["s-c2"]
+        assert [one.service_id for one in (await tx[LedgerStore].page(query)).items] == ["s-c2"]
+        assert (await tx[ClusterStore].page(query)).items == ()
 
 
 async def test_a_cursor_does_not_tell_where_a_hidden_row_stands(store: SqlStore) -> None:
@@ -77,9 +79,9 @@ async def test_a_cursor_does_not_tell_where_a_hidden_row_stands(store: SqlStore)
     await fill(store)
     query = PageQuery(visible=(seen("project:shop"),), order="handle")
     async with store.read() as tx:
-        assert [one.id for one in (await tx.clusters.page(replace(query, after="c1"))).items] == [
-            "c2"
-        ]
+        assert [
+            one.id for one in (await tx[ClusterStore].page(replace(query, after="c1"))).items
+        ] == ["c2"]
         for hidden in ("c3", "never"):
             with pytest.raises(Invalid, match="start again"):
-                await tx.clusters.page(replace(query, after=hidden))
+                await tx[ClusterStore].page(replace(query, after=hidden))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.domain.access import Actor
+from controlplane.authorization import Actor
 from core.errors import NotFound
 
 

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.domain.pipelines.codec import state_from_json, state_to_json
-from controlplane.domain.pipelines.effects import (
+from controlplane.pipelines.engine.codec import state_from_json, state_to_json
+from controlplane.pipelines.engine.effects import (
     Effect,
     EventIgnored,
     OpenGate,
     Promote,
     RenderStage,
 )
-from controlplane.domain.pipelines.engine import step
-from controlplane.domain.pipelines.events import (
+from controlplane.pipelines.engine.engine import step
+from controlplane.pipelines.engine.events import (
     Approved,
     Event,
     StageHealth,
@@ -21,7 +21,8 @@ from controlplane.domain.pipelines.events import (
     StageRendered,
     Tick,
 )
-from controlplane.domain.pipelines.model import (
+from controlplane.pipelines.model.gate_rules import ApprovalRule, Rule
+from controlplane.pipelines.model.pipeline import (
     EdgeId,
     Gate,
     GateId,
@@ -31,8 +32,7 @@ from controlplane.domain.pipelines.model import (
     StageId,
     validate,
 )
-from controlplane.domain.pipelines.rules import ApprovalRule, Rule
-from controlplane.domain.pipelines.state import (
+from controlplane.pipelines.model.state import (
     Health,
     PipelineState,
     ReleaseId,

@@ -4,33 +4,26 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 
-from controlplane.domain.access import BUILT_IN, INSTALLATION, Actor, ActorKind, Grant, Policy
-from controlplane.domain.access.roles import BuiltInRole
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.jobs import LEASE, Job
-from controlplane.domain.ledger import LedgerEntry, LedgerStage
-from controlplane.domain.pipelines.rollout import Progress, Rollout, Strategy
-from controlplane.domain.reports import Report, StatusReport
-from controlplane.domain.services import Phase, Service
-from controlplane.events.memory import MemoryBus
-from controlplane.ports import Store
-from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.usecases.agents import AgentOperations
-from controlplane.usecases.delivery import RenderReconciler
-from controlplane.usecases.deps import OperationContext
-from controlplane.usecases.pipelines import (
-    CHECK,
-    PROMOTE,
-    RENDER,
-    TICK,
-    EdgeDraft,
-    GateDraft,
-    PipelineDraft,
-    Pipelines,
-    StageDraft,
-)
-from controlplane.usecases.promotions import Promotions
-from controlplane.usecases.repositories import RepositoryChange, RepositoryOperations
+from controlplane.agents.model.reports import Report, StatusReport
+from controlplane.agents.operations.agents import AgentOperations
+from controlplane.authorization import BUILT_IN, INSTALLATION, Actor, ActorKind, Grant, Policy
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.delivery.operations.render_reconciler import RenderReconciler
+from controlplane.pipelines.model.rollout import Progress, Rollout, Strategy
+from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
+from controlplane.pipelines.operations.pipelines import CHECK, PROMOTE, RENDER, TICK, Pipelines
+from controlplane.pipelines.operations.promotions import Promotions
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import OperationContext
+from controlplane.platform.jobs import LEASE, Job
+from controlplane.platform.ports import JobStore, Store
+from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.service import Phase, Service
+from controlplane.services.ports import LedgerStore, ServiceStore
 from core.identity import ClusterId, ServiceId
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests, config_map
@@ -93,10 +86,10 @@ class FleetRollout:
         async with self._store.write() as tx:
             for number in range(self._clusters + 1):
                 name = f"c{number:04}"
-                await tx.clusters.add(Cluster(ClusterId(name), name, name, now, now))
+                await tx[ClusterStore].add(Cluster(ClusterId(name), name, name, now, now))
                 home, id = ClusterId(name), ServiceId(f"s{number:04}")
                 service = Service(id, home, repository.id, "shop", "shop", now, now, folder=_FOLDER)
-                await tx.services.add(service)
+                await tx[ServiceStore].add(service)
                 services.append(id)
         await self._repositories.update_followed_refs(repository.id)
         self.manifests.push(repository.id, {_FOLDER: [config_map("a", v="1")]})
@@ -119,12 +112,12 @@ class FleetRollout:
     async def services(self) -> list[Service]:
         """Those of the second stage."""
         async with self._store.read() as tx:
-            return [one for one in await tx.services.select() if one.id != "s0000"]
+            return [one for one in await tx[ServiceStore].select() if one.id != "s0000"]
 
     async def ledger(self, stage: LedgerStage) -> list[LedgerEntry]:
         """What the ledger has of a stage, in its order."""
         async with self._store.read() as tx:
-            rows = await tx.ledger.select(stage=stage)
+            rows = await tx[LedgerStore].select(stage=stage)
         return [one for one in rows if one.service_id != "s0000"]
 
     async def _is_done(self) -> bool:
@@ -137,7 +130,7 @@ class FleetRollout:
         """What the replicas do at once with the jobs that are due; how many there were."""
         async with self._store.write() as tx:
             kinds = (RENDER, PROMOTE, TICK, CHECK)
-            jobs = await tx.jobs.claim(kinds, "replica", self.clock.now(), self._at_once)
+            jobs = await tx[JobStore].claim(kinds, "replica", self.clock.now(), self._at_once)
         late, self._lingering = self._lingering, []
         await asyncio.gather(*(self._do(job, mortal=self._is_mortal) for job in jobs))
         await asyncio.gather(*(self._do(job, mortal=False) for job in late))
@@ -163,12 +156,12 @@ class FleetRollout:
         if not doing.cancelled() and fate >= _DIES:
             doing.result()
             async with self._store.write() as tx:
-                await tx.jobs.finish(job)
+                await tx[JobStore].finish(job)
 
     async def _agents_report(self) -> None:
         """Every agent that has been given something says, once, that it is healthy."""
         async with self._store.read() as tx:
-            fresh = [one for one in await tx.services.select() if one.sequence > one.observed]
+            fresh = [one for one in await tx[ServiceStore].select() if one.sequence > one.observed]
         for one in fresh:
             number = self._told[one.id] = self._told.get(one.id, 0) + 1
             body = StatusReport(one.id, one.sequence, one.digest or "", Phase.HEALTHY, ())

@@ -19,9 +19,9 @@ def pytest_configure(config):
 """
 TESTS = f"""
 import asyncio, base64, logging, strawberry, tarfile
-from controlplane.graphql.schema import Schema
+from controlplane.api.schema import Schema
 from controlplane.http.app import SecurityHeaders
-from controlplane.notify.outward import GuardedSender
+from controlplane.platform.outbound.outbound import GuardedSender
 
 VALUE = {VALUE!r}
 

@@ -14,7 +14,7 @@ import yaml
 from graphql import build_schema, parse, validate
 from pydantic import BaseModel
 
-from controlplane.storage.tables import metadata
+from controlplane.platform.store.schema import metadata
 from syncagent import settings as agent
 from towline.cli.manifests import read_manifests
 from towline.settings import ServeSettings

@@ -21,6 +21,6 @@ def test_stubs_are_what_the_protocol_generates(tmp_path: Path) -> None:
 
 def test_the_printed_schema_is_the_committed_one() -> None:
     """`make schema` would change nothing."""
-    command = [sys.executable, "-m", "controlplane.graphql.schema"]
+    command = [sys.executable, "-m", "controlplane.api.schema"]
     printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert (ROOT / "schema.graphql").read_text() == printed

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import structlog
 
+from controlplane.access.ports import TokenStore
+from controlplane.authorization import SYSTEM
 from controlplane.compose import ControlPlane
-from controlplane.domain.access import SYSTEM
-from controlplane.ports import Store
+from controlplane.platform.ports import Store
 from core.identity import TokenKind
 from core.runtime.atomic_files import write_atomically
 
@@ -40,7 +41,7 @@ async def write_first_token(plane: ControlPlane, path: Path) -> None:
     If a process died after the commit, nobody can sign in. So it creates another token as long as
     the file is missing and no token was ever used.
     """
-    people = plane.verbs.people
+    people = plane.operations.people
     secret = await people.bootstrap()
     if secret is None and not _token_file_exists(path) and not await _any_token_used(plane.store):
         secret = await people.token_for(SYSTEM, _FIRST_ADMIN, "first start")
@@ -69,7 +70,7 @@ def _token_file_exists(path: Path) -> bool:
 
 async def _any_token_used(store: Store) -> bool:
     async with store.read() as tx:
-        tokens = await tx.tokens.select(kind=TokenKind.USER)
+        tokens = await tx[TokenStore].select(kind=TokenKind.USER)
     return any(token.last_used_at is not None for token in tokens)
 
 

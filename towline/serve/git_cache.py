@@ -7,7 +7,7 @@ from typing import Protocol
 import uvicorn
 from prometheus_client.registry import Collector
 
-from controlplane.ports import ManifestSource
+from controlplane.platform.git_ports import ManifestSource
 from core.errors import Invalid
 from core.identity import RepositoryId
 from core.runtime.clock import Clock

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 
-from controlplane.domain.sets import PullRequest
+from controlplane.generators.model.service_set import PullRequest
 from core.errors import Invalid, Unavailable
 from core.identity import RepositoryId
 from core.spec.edits import Edit, MergeRequest
@@ -24,17 +24,17 @@ class GitHostAdapter:
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
     ) -> list[PullRequest]:
-        """See `controlplane.gitports.Hosting`."""
+        """See `controlplane.generators.ports.PullRequests`."""
         spec = self._spec(repository_id)
         found = await self._side.open_requests(spec, _provider(provider))
         return [PullRequest(**asdict(request)) for request in found]
 
     async def tags(self, repository_id: RepositoryId) -> list[str]:
-        """See `controlplane.gitports.GitTags`."""
+        """See `controlplane.platform.git_ports.GitTags`."""
         return await self._side.tags(self._spec(repository_id))
 
     async def issue_read_token(self, repository_id: RepositoryId) -> GitCredentials | None:
-        """See `controlplane.ports.Lender`."""
+        """See `controlplane.repositories.ports.CredentialIssuer`."""
         return await self._side.issue_read_token(self._spec(repository_id))
 
     async def commit(
@@ -47,7 +47,7 @@ class GitHostAdapter:
         author: str,
         message: str,
     ) -> str | None:
-        """See `controlplane.gitports.GitWriter`."""
+        """See `controlplane.platform.git_ports.GitWriter`."""
         spec = self._spec(repository_id)
         sha = await self._side.commit(spec, branch, base, edits, author, message)
         await self._side.keep_only(self._specs())
@@ -63,25 +63,25 @@ class GitHostAdapter:
         body: str = "",
         provider: str = "",
     ) -> MergeRequest:
-        """See `controlplane.gitports.GitWriter`."""
+        """See `controlplane.platform.git_ports.GitWriter`."""
         spec = self._spec(repository_id)
         return await self._side.open_request(spec, _provider(provider), branch, base, title, body)
 
     async def request(
         self, repository_id: RepositoryId, number: int, provider: str = ""
     ) -> MergeRequest:
-        """See `controlplane.gitports.GitWriter`."""
+        """See `controlplane.platform.git_ports.GitWriter`."""
         return await self._side.request(self._spec(repository_id), _provider(provider), number)
 
     async def close_request(
         self, repository_id: RepositoryId, number: int, provider: str = ""
     ) -> MergeRequest:
-        """See `controlplane.gitports.GitWriter`."""
+        """See `controlplane.platform.git_ports.GitWriter`."""
         spec = self._spec(repository_id)
         return await self._side.close_request(spec, _provider(provider), number)
 
     async def delete_branch(self, repository_id: RepositoryId, branch: str, author: str) -> bool:
-        """See `controlplane.gitports.GitWriter`."""
+        """See `controlplane.platform.git_ports.GitWriter`."""
         return await self._side.delete_branch(self._spec(repository_id), branch, author)
 
     def _spec(self, repository_id: RepositoryId) -> RepositorySpec:

@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection
 
-from controlplane.domain.services import Revision
-from controlplane.ports import Store
+from controlplane.platform.ports import Store
+from controlplane.services.model.service import Revision
+from controlplane.services.ports import RevisionStore, ServiceStore
 
 _KEPT_REVISIONS = 10
 """Number of newest revisions of each service that can be rolled back to without a render."""
@@ -24,13 +25,13 @@ class StoreLiveDigests:
     async def live(self) -> Collection[str] | None:
         """See `LiveDigests.live`. Unavailable: the store is not reachable."""
         async with self._store().read() as tx:
-            services = await tx.services.select()
+            services = await tx[ServiceStore].select()
         digests = {service.digest for service in services if service.digest}
         ids = [service.id for service in services]
         for start in range(0, len(ids), _BATCH_SIZE):
             async with self._store().read() as tx:
                 some = ids[start : start + _BATCH_SIZE]
-                digests |= _newest(await tx.revisions.select(service_id=some))
+                digests |= _newest(await tx[RevisionStore].select(service_id=some))
         return digests
 
 

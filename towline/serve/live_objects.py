@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from controlplane.domain.access import Actor
+from controlplane.authorization import Actor
 from core.errors import Forbidden, NotFound, TowlineError, Unavailable
 from core.identity import TokenId, UserId
 from proxy.compose import KubeProxy

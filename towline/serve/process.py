@@ -10,15 +10,16 @@ import structlog
 from prometheus_client import make_asgi_app
 
 from controlplane import compose as controlplane
-from controlplane.domain.census import MetricsSnapshot
+from controlplane.clusters.operations.kubernetes_access import ProxyAccess
 from controlplane.http.app import make_app
-from controlplane.http.hooks import WebhookRoutes
-from controlplane.http.meters import SnapshotMetrics
-from controlplane.loops.census import MetricsSnapshotLoop
-from controlplane.ports import LOST_WAKES
+from controlplane.http.metrics import SnapshotMetrics
+from controlplane.pipelines.http import WebhookRoutes
+from controlplane.platform.context import ACCESS, REVOKED
+from controlplane.platform.ports import LOST_WAKES
+from controlplane.reports.loop.metrics import MetricsSnapshotLoop
+from controlplane.reports.model.installation_metrics import MetricsSnapshot
+from controlplane.reports.ports import MetricsSnapshotStore
 from controlplane.settings import ControlPlaneSettings
-from controlplane.usecases.access import ProxyAccess
-from controlplane.usecases.deps import ACCESS, REVOKED
 from core import __version__
 from core.errors import Unavailable
 from core.identity import ClusterId, TokenId
@@ -140,28 +141,28 @@ class ControlPlaneProcess:
             lender=self._git.hosts,
         )
         self.plane.targets.evaluator.hosting = self._git.hosts
-        self.plane.verbs.triggers.git_tags = self._git.hosts
+        self.plane.operations.triggers.git_tags = self._git.hosts
         ends.push_async_callback(self._git.stop)
         ends.push_async_callback(self.plane.stop)
         await write_first_token(self.plane, settings.data / "admin.token")
         self._peers = await self._git.start()
         await self.plane.start()
-        self._audit = ProxyAuditLog(self.plane.verbs.records, clock)
+        self._audit = ProxyAuditLog(self.plane.operations.records, clock)
         ends.push_async_callback(self._audit.stop)
         self._audit.start()
         ends.push_async_callback(self._census.tasks.stop)
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
-        secrets = self.plane.verbs.repositories.webhook_secret
+        secrets = self.plane.operations.repositories.webhook_secret
         self._webhooks = Webhooks(self._git.manifests, secrets, clock)
         ends.push_async_callback(self._webhooks.tasks.stop)
         self._probe = StoreReadiness(self.plane.store, clock, self._tasks)
         self._replica = self._build_replica()
         self.door = self._build_door()
         egress.use(self.door.find)
-        self.plane.verbs.components.live = ProxyLiveObjects(self.door)
+        self.plane.operations.components.live = ProxyLiveObjects(self.door)
         self.plane.checks.live = ProxyLiveObjects(self.door)
         self.plane.secrets.sources.live = ProxyLiveObjects(self.door)
-        self.plane.verbs.streams.door = self.door
+        self.plane.operations.streams.door = self.door
         ends.push_async_callback(self.door.stop)
         self.door.start()
         self._replicas = None
@@ -213,7 +214,7 @@ class ControlPlaneProcess:
         return ReplicaMembership(self._settings, plane.tunnels, plane.deps.bus, self._clock)
 
     def _build_door(self) -> proxy.KubeProxy:
-        identity = self.plane.verbs.identity
+        identity = self.plane.operations.identity
         self._access = ProxyAccess(self.plane.deps, identity)
         access = ProxyAuthorizer(self._access)
 
@@ -240,7 +241,7 @@ class ControlPlaneProcess:
         self._agents = agents_server(handlers, settings.agents_wire, self._clock)
         self._ends.push_async_callback(self._agents.stop, settings.drain_seconds)
         port = await listen_for_agents(self._agents, where, tls)
-        verbs = self.plane.verbs
+        verbs = self.plane.operations
         app = make_app(
             self.plane.graphql,
             self._readiness,
@@ -298,7 +299,7 @@ class ControlPlaneProcess:
 
     async def _take_census(self) -> MetricsSnapshot:
         async with self.plane.store.read() as tx:
-            return await tx.census.take(self._clock.now())
+            return await tx[MetricsSnapshotStore].take(self._clock.now())
 
     async def _serve(self, name: str, listener: Listener) -> str:
         port = await serve(self._tasks, name, listener)
@@ -308,7 +309,7 @@ class ControlPlaneProcess:
     async def _follow_revocations(self) -> None:
         """Ends everything that a revoked token opened; `AgentLink` ends its own calls."""
         async for _, token_id in self.plane.deps.bus.subscribe(REVOKED):
-            self.plane.verbs.identity.forget(token_id)
+            self.plane.operations.identity.forget(token_id)
             self._access.drop_token(token_id)
             self.door.revoke(token=token_id)
             self.door.disconnect(token_id)
@@ -319,7 +320,7 @@ class ControlPlaneProcess:
         Checks all users if events may have been lost.
         """
         async for _, user_id in self.plane.deps.bus.subscribe(ACCESS, LOST_WAKES):
-            self.plane.verbs.identity.drop_user(user_id)
+            self.plane.operations.identity.drop_user(user_id)
             self._access.drop_user(user_id)
             await self.door.recheck(user_id or None)
 

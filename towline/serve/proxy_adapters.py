@@ -7,13 +7,13 @@ from typing import Protocol
 
 import structlog
 
-from controlplane.domain.access import SYSTEM
-from controlplane.domain.access.policy import ClusterIdentity as Entry
-from controlplane.domain.access.roles import KubernetesRequest
-from controlplane.domain.ledger import AuditEntry, AuditVerdict
-from controlplane.usecases.access import ProxyAccess
-from controlplane.usecases.identity import CredentialAuthenticator as Identities
-from controlplane.usecases.strangers import RefusalAggregator
+from controlplane.access.operations.identity import CredentialAuthenticator as Identities
+from controlplane.access.operations.refusal_aggregation import RefusalAggregator
+from controlplane.authorization import SYSTEM
+from controlplane.authorization.policy import ClusterIdentity as Entry
+from controlplane.authorization.roles import KubernetesRequest
+from controlplane.clusters.operations.kubernetes_access import ProxyAccess
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from core.errors import LimitExceeded, TowlineError, Unauthenticated
 from core.identity import ClusterId, TokenId, TokenKind, UserId, token_kind
 from core.runtime.clock import Clock

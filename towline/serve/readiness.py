@@ -2,7 +2,8 @@
 
 import asyncio
 
-from controlplane.ports import Store
+from controlplane.access.ports import UserStore
+from controlplane.platform.ports import Store
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
@@ -33,7 +34,7 @@ class StoreReadiness:
     async def _ask(self) -> None:
         try:
             async with self._store.read() as tx:
-                await tx.users.get("")
+                await tx[UserStore].get("")
             self._problem = None
         except TowlineError as error:
             self._problem = error.message

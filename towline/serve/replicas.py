@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import structlog
 
-from controlplane.domain.tunnels import Tunnel
-from controlplane.ports import LOST_WAKES, Bus
-from controlplane.secrets.envelope import load_or_make_key
-from controlplane.usecases.deps import TUNNEL
-from controlplane.usecases.tunnels import TunnelClaims
+from controlplane.agents.model.tunnels import Tunnel
+from controlplane.agents.operations.tunnels import TunnelClaims
+from controlplane.platform.context import TUNNEL
+from controlplane.platform.ports import LOST_WAKES, Bus
+from controlplane.secrets.backends.envelope import load_or_make_key
 from core.errors import TowlineError, Unavailable
 from core.identity import ClusterId, new_id
 from core.runtime.clock import Clock

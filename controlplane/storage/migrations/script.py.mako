@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from controlplane.storage import columns
+from controlplane.store import columns
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}

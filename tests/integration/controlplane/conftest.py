@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.access import (
+from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.operations.projects import Projects
+from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.users import UserOperations
+from controlplane.agents.live_logs import MemoryLiveLogs
+from controlplane.agents.model.reports import AgentHello, FactsReport, Report, StatusReport
+from controlplane.agents.operations.agents import AgentOperations
+from controlplane.agents.operations.commands import AgentCommands
+from controlplane.agents.operations.jobs import ClusterJobs
+from controlplane.audit.operations.audit_log import AuditLogOperations
+from controlplane.authorization import (
     BUILT_IN,
     INSTALLATION,
     NO_PERMISSIONS,
@@ -17,32 +28,24 @@ from controlplane.domain.access import (
     Policy,
     Scope,
 )
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.reports import AgentHello, FactsReport, Report, StatusReport
-from controlplane.domain.repositories import Repository
-from controlplane.domain.services import Phase, Problem, Service
-from controlplane.events.livelogs import MemoryLiveLogs
-from controlplane.events.memory import MemoryBus
-from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.storage.engine import make_engine
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.agents import AgentOperations
-from controlplane.usecases.clusterjobs import ClusterJobs
-from controlplane.usecases.clusters import ClusterChange, Clusters
-from controlplane.usecases.delivery import RenderReconciler
-from controlplane.usecases.deps import OperationContext
-from controlplane.usecases.identity import CredentialAuthenticator
-from controlplane.usecases.interventions import AgentCommands
-from controlplane.usecases.people import UserOperations
-from controlplane.usecases.pipelines import Pipelines
-from controlplane.usecases.projects import Projects
-from controlplane.usecases.promotions import Promotions
-from controlplane.usecases.records import AuditLogOperations
-from controlplane.usecases.repositories import RepositoryChange, RepositoryOperations
-from controlplane.usecases.requests import AccessRequests
-from controlplane.usecases.rights import AccessControl
-from controlplane.usecases.services import ServiceChange, Services
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.operations.clusters import ClusterChange, Clusters
+from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
+from controlplane.clusters.ports import ClusterStore
+from controlplane.delivery.operations.render_reconciler import RenderReconciler
+from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.operations.promotions import Promotions
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import OperationContext
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.repositories.model.repository import Repository
+from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.services.model.service import Phase, Problem, Service
+from controlplane.services.operations.services import ServiceChange, Services
+from controlplane.store.repositories import REPOSITORIES
 from core.sealing import SealingKey
 from tests import migrated
 from tests.fakes.clock import FakeClock
@@ -66,7 +69,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.admin = person(Role.ADMIN, "root")
-        self.identity = CredentialAuthenticator(self.deps)
+        self.identity = CredentialAuthenticator(self.deps, DeployTokenReader(self.deps.store))
         self.people = UserOperations(self.deps)
         self.projects = Projects(self.deps)
         self.rights = AccessControl(self.deps)
@@ -125,7 +128,7 @@ class World:
         """Let the agent report on the newest desired state of a service."""
         now = await self.get(service)
         async with self.deps.store.read() as tx:
-            cluster = await tx.clusters.get(service.cluster_id)
+            cluster = await tx[ClusterStore].get(service.cluster_id)
         assert cluster is not None
         body = StatusReport(service.id, sequence or now.sequence, now.digest or "", phase, problems)
         report = Report(cluster.acknowledged + 1, self.clock.now(), body)
@@ -135,7 +138,7 @@ class World:
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     """An empty control plane."""
-    store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)))
+    store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)), REPOSITORIES)
     yield world_of(store)
     await store.close()
 
@@ -144,7 +147,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 async def postgres_world(postgres: Postgres) -> AsyncIterator[World]:
     """An empty control plane on PostgreSQL, where several write at once."""
     url = migrated.new_postgres(postgres)
-    store = SqlStore(make_engine(url))
+    store = SqlStore(make_engine(url), REPOSITORIES)
     yield world_of(store)
     await store.close()
     postgres.drop_database(url)

@@ -23,20 +23,23 @@ from graphql import (
     get_nullable_type,
 )
 
+from controlplane.access.model.users import UserKind
+from controlplane.access.operations.roles import BindingDraft
+from controlplane.api.schema import schema
+from controlplane.audit.ports import AuditLog
+from controlplane.authorization import BUILT_IN, INSTALLATION, SYSTEM, Actor, Scope
 from controlplane.compose import ControlPlane, build
-from controlplane.domain.access import BUILT_IN, INSTALLATION, SYSTEM, Actor, Scope
-from controlplane.domain.ledger import AuditEntry
-from controlplane.domain.ownership import OwnerKind
-from controlplane.domain.people import UserKind
-from controlplane.domain.secrets import SecretSource, SourceKind
-from controlplane.domain.services import Component, Revision
-from controlplane.graphql.context import Context
-from controlplane.graphql.schema import schema
-from controlplane.ports import PageQuery, Store, Transaction
+from controlplane.platform.audit_entry import AuditEntry
+from controlplane.platform.context import SECRET
+from controlplane.platform.graphql.context import Context
+from controlplane.platform.ports import PageQuery, Store, Transaction
+from controlplane.secrets.model.secret import SecretSource, SourceKind
+from controlplane.secrets.ports import SecretStore, SecretVersionStore
+from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import Component, Revision
+from controlplane.services.ports import ComponentStore, RevisionStore, ServiceStore
 from controlplane.settings import ControlPlaneSettings
-from controlplane.storage.audit import SqlAudit
-from controlplane.usecases.deps import SECRET
-from controlplane.usecases.rights import BindingDraft
+from controlplane.store.audit_log import SqlAudit
 from core.identity import ClusterId, ServiceId
 from tests import migrated
 from tests.fakes.clock import FakeClock
@@ -273,8 +276,8 @@ class Undoing:
             async with self._store.write() as tx:
                 yield tx
                 self.written += 1
-                if isinstance(tx.audit, SqlAudit):
-                    self.rows += tx.audit.waiting
+                if isinstance(log := tx[AuditLog], SqlAudit):
+                    self.rows += log.waiting
                 raise _Undo
         except _Undo:
             return
@@ -291,7 +294,7 @@ class Stage:
 
     async def ask(self, document: str, actor: Actor) -> tuple[dict[str, Any] | None, str | None]:
         """(data, code of the first error); of a subscription its first event."""
-        context = Context(self.plane.verbs, caller=actor)
+        context = Context(self.plane.api, caller=actor)
         if document.startswith("subscription"):
             result = await self._event(document, context)
         else:
@@ -355,8 +358,8 @@ async def _people(stage: Stage) -> None:
     for name in ("createGroupMember", "createTrustRule"):
         made = await stage.made(f"{name}({filled(name, stage)}) {{ id }}")
         stage.ids["trust"] = made["id"]
-    asker = await stage.plane.verbs.identity.actor_of(stage.ids["other"])
-    row, _ = await stage.plane.verbs.identity.create_token(asker, "of another")
+    asker = await stage.plane.operations.identity.actor_of(stage.ids["other"])
+    row, _ = await stage.plane.operations.identity.create_token(asker, "of another")
     stage.ids["token"] = row.id
 
 
@@ -389,7 +392,7 @@ async def _things(stage: Stage) -> None:
     ids["job_json"] = orjson.dumps(manifest).decode().replace('"', '\\"')
     run = f"runClusterJob({filled('runClusterJob', stage)}) {{ id }}"
     ids["job"] = (await stage.made(run))["id"]
-    stage.plane.verbs.cluster_jobs._logs.append(ids["job"], 0, b"a line")
+    stage.plane.operations.cluster_jobs._logs.append(ids["job"], 0, b"a line")
     line = (
         f'savePipeline(name: "line", attributes: {{{project}, stages: ['
         f'{{name: "dev", services: [{{serviceId: "{ids["service"]}"}}]}},'
@@ -405,9 +408,9 @@ async def _things(stage: Stage) -> None:
     )["id"]
     await _notifying(stage, project)
     await _defining(stage, project)
-    asker = await stage.plane.verbs.identity.actor_of(ids["other"])
+    asker = await stage.plane.operations.identity.actor_of(ids["other"])
     scope = Scope(f"project:{ids['project']}")
-    row = await stage.plane.verbs.requests.ask(asker, "editor", scope, 5, "please")
+    row = await stage.plane.operations.requests.ask(asker, "editor", scope, 5, "please")
     ids["request"] = row.id
     await _revision(stage)
 
@@ -429,7 +432,7 @@ async def _defining(stage: Stage, project: str) -> None:
         )
         ids[f"of {kind.value}"] = (await stage.made(document))["id"]
         async with stage.plane.deps.store.write() as tx:
-            await tx.services.change(
+            await tx[ServiceStore].change(
                 ids[f"of {kind.value}"], owner_kind=kind, owner_id=ids[kind.value]
             )
     now, cluster = stage.plane.deps.clock.now(), ClusterId(ids["cluster"])
@@ -451,7 +454,7 @@ async def _defining(stage: Stage, project: str) -> None:
             (),
             now,
         )
-        await tx.components.upsert([one])
+        await tx[ComponentStore].upsert([one])
 
 
 async def _flowing(stage: Stage) -> None:
@@ -486,8 +489,8 @@ async def _secrets(stage: Stage, project: str) -> None:
         ids["secret" if name == "own" else "idle_secret"] = made["id"]
     source = SecretSource(SourceKind.VAULT, "x", "x", "x")
     async with stage.plane.deps.store.write() as tx:
-        await tx.secrets.change(ids["idle_secret"], source=source)
-        version = await tx.secret_versions.find(secret_id=ids["secret"], number=2)
+        await tx[SecretStore].change(ids["idle_secret"], source=source)
+        version = await tx[SecretVersionStore].find(secret_id=ids["secret"], number=2)
         assert version is not None
         ids["version"] = version.id
     uses = f'uses: [{{name: "x", secretId: "{ids["secret"]}"}}]'
@@ -502,7 +505,7 @@ async def _waiting(stage: Stage) -> str:
     )
     id = (await stage.made(document))["id"]
     async with stage.plane.deps.store.write() as tx:
-        await tx.services.change(id, waiting=True)
+        await tx[ServiceStore].change(id, waiting=True)
     return id
 
 
@@ -510,7 +513,7 @@ async def _audited(stage: Stage) -> None:
     """The newest row of the audit trail is one of the project."""
     await stage.made(f"syncGitRepository({filled('syncGitRepository', stage)}) {{ id }}")
     async with stage.plane.deps.store.read() as tx:
-        page = await tx.audit.page(PageQuery(1, newest=True))
+        page = await tx[AuditLog].page(PageQuery(1, newest=True))
     stage.ids["row"] = str(page.items[0].id)
 
 
@@ -535,18 +538,18 @@ async def _revision(stage: Stage) -> None:
     now, ids = stage.plane.deps.clock.now(), stage.ids
     ids["revision"] = "revision"
     async with stage.plane.deps.store.write() as tx:
-        service = await tx.services.get(ids["service"])
+        service = await tx[ServiceStore].get(ids["service"])
         assert service is not None
         digest = "sha256:0"
         row = Revision(
             "revision", service.id, "a" * 40, "main", "x", digest, "", "a", "s", now, now, "ada"
         )
-        await tx.revisions.add(row)
+        await tx[RevisionStore].add(row)
 
 
 async def _callers(stage: Stage) -> None:
     """Nobody in particular, and each built-in role here, elsewhere and everywhere."""
-    people, rights = stage.plane.verbs.people, stage.plane.verbs.rights
+    people, rights = stage.plane.operations.people, stage.plane.operations.rights
     places = {
         "here": Scope(f"project:{stage.ids['project']}"),
         "elsewhere": Scope(f"project:{stage.ids['elsewhere']}"),
@@ -561,9 +564,9 @@ async def _callers(stage: Stage) -> None:
         assert user.kind is UserKind.PERSON
         if role is not None:
             await rights.bind(SYSTEM, BindingDraft(role, places[place], user=user.id))
-        actor = await stage.plane.verbs.identity.actor_of(user.id)
-        row, _ = await stage.plane.verbs.identity.create_token(actor, "own")
-        stage.callers[name] = await stage.plane.verbs.identity.actor_of(user.id, row.id)
+        actor = await stage.plane.operations.identity.actor_of(user.id)
+        row, _ = await stage.plane.operations.identity.create_token(actor, "own")
+        stage.callers[name] = await stage.plane.operations.identity.actor_of(user.id, row.id)
 
 
 def operations() -> list[tuple[str, str]]:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import aiohttp
 from argon2 import PasswordHasher
 
-from controlplane.domain.access import Actor
-from controlplane.domain.signin import Issuer
-from controlplane.oidc.issuers import OidcClient, OidcIssuers
-from controlplane.secrets.passwords import ArgonPasswords
-from controlplane.usecases.accounts import TokenExchange
-from controlplane.usecases.federation import Federation
-from controlplane.usecases.identity import CredentialAuthenticator
-from controlplane.usecases.signin import SignIn
+from controlplane.access.model.sign_in import Issuer
+from controlplane.access.oidc.issuers import OidcClient, OidcIssuers
+from controlplane.access.operations.federation import Federation
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.operations.sign_in import SignIn
+from controlplane.access.operations.token_exchange import TokenExchange
+from controlplane.authorization import Actor
+from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
+from controlplane.secrets.backends.passwords import ArgonPasswords
 from tests.fakes.issuer import CLIENT, FakeIssuer
 from tests.integration.controlplane.conftest import World
 
@@ -55,7 +56,9 @@ async def gate(world: World, *required: str) -> AsyncGenerator[Gate, None]:
                 world,
                 issuer,
                 issuers,
-                CredentialAuthenticator(world.deps, federation),
+                CredentialAuthenticator(
+                    world.deps, DeployTokenReader(world.deps.store), federation
+                ),
                 SignIn(world.deps, federation, passwords),
                 TokenExchange(world.deps, issuers),
                 http,

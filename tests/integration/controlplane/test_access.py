@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.access import (
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.ports import UserStore
+from controlplane.authorization import (
     ANONYMOUS,
     SYSTEM,
     Actor,
@@ -17,12 +19,12 @@ from controlplane.domain.access import (
     Verb,
     require,
 )
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.ports import PageQuery
-from controlplane.usecases.access import ProxyAccess
-from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.identity import CredentialAuthenticator
-from controlplane.usecases.services import ServiceChange
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.clusters.operations.clusters import ClusterChange
+from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
+from controlplane.clusters.operations.kubernetes_access import ProxyAccess
+from controlplane.platform.ports import PageQuery
+from controlplane.services.operations.services import ServiceChange
 from core.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from core.identity import TokenKind, new_token
 from tests.integration.controlplane.conftest import World, person
@@ -169,7 +171,7 @@ async def test_the_door_grants_by_role_and_forgets_in_seconds(world: World) -> N
     assert grant.groups == ("towline:users", "towline:editors")
     assert not grant.may_impersonate
     async with world.deps.store.write() as tx:
-        await tx.users.change(user.id, disabled_at=world.clock.now())
+        await tx[UserStore].change(user.id, disabled_at=world.clock.now())
     assert await access.connect(user.id, "dev") == grant
     await world.clock.advance(3.1)
     with pytest.raises(Unauthenticated, match="disabled"):
@@ -189,11 +191,11 @@ async def test_a_right_lost_while_it_is_read_is_not_remembered(world: World, for
         async def actor_of(self, user_id: str, token_id: str | None = None) -> Actor:
             found = await super().actor_of(user_id, token_id)
             async with world.deps.store.write() as tx:
-                await tx.users.change(user.id, disabled_at=world.clock.now())
+                await tx[UserStore].change(user.id, disabled_at=world.clock.now())
             getattr(access, forget)(user.id if forget == "drop_user" else token_id)
             return found
 
-    access = ProxyAccess(world.deps, Slow(world.deps))
+    access = ProxyAccess(world.deps, Slow(world.deps, DeployTokenReader(world.deps.store)))
     await access.connect(user.id, "dev", token_id=token_id)
     with pytest.raises(Unauthenticated, match="disabled"):
         await access.connect(user.id, "dev", token_id=token_id)

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.domain.access import Scope
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.clusters import AGENT_TAG, KEEP, Cluster
-from controlplane.domain.commands import CommandKind
-from controlplane.ports import PageQuery
-from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
-from controlplane.usecases.projects import ProjectChange
+from controlplane.access.operations.projects import ProjectChange
+from controlplane.authorization import Scope
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.clusters.model.cluster import AGENT_TAG, KEEP, Cluster
+from controlplane.clusters.model.commands import CommandKind
+from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
+from controlplane.clusters.ports import ClusterStore, CommandStore
+from controlplane.platform.ports import PageQuery
 from core.errors import Forbidden, Invalid, NotFound
 from core.identity import ClusterId
 from tests.integration.controlplane.conftest import World, person
@@ -27,7 +28,7 @@ async def group_of(world: World, count: int, **tags: str) -> str:
     ]
     rows.append(replace(rows[0], id=ClusterId("dev"), handle="dev", tags={"stage": "dev"}))
     async with world.deps.store.write() as tx:
-        await tx.clusters.add_each(rows)
+        await tx[ClusterStore].add_each(rows)
     change = ClusterGroupChange(name="production", tags={"stage": "prod"})
     return (await ClusterGroups(world.deps).create(world.admin, change)).id
 
@@ -35,7 +36,7 @@ async def group_of(world: World, count: int, **tags: str) -> str:
 async def asked(world: World) -> dict[str, dict]:
     """What agents were asked to become, by the cluster's id."""
     async with world.deps.store.read() as tx:
-        rows = await tx.commands.select(kind=CommandKind.UPGRADE)
+        rows = await tx[CommandStore].select(kind=CommandKind.UPGRADE)
     return {one.cluster_id: dict(one.payload) for one in rows}
 
 
@@ -43,7 +44,7 @@ async def test_two_hundred_agents_are_asked_but_for_those_that_stay(world: World
     """Some are left out this time, some always; one row of the trail tells of all."""
     group = await group_of(world, 200)
     async with world.deps.store.write() as tx:
-        await tx.clusters.change("c001", tags={"stage": "prod", AGENT_TAG: KEEP})
+        await tx[ClusterStore].change("c001", tags={"stage": "prod", AGENT_TAG: KEEP})
     told = await world.interventions.upgrade_agents(
         world.admin, group, *NEW, without=["c000", "dev"]
     )
@@ -61,7 +62,7 @@ async def test_one_cluster_that_is_not_theirs_stops_it_for_all(world: World) -> 
     project = await world.projects.create(world.admin, ProjectChange(name="own"))
     group = await group_of(world, 3)
     async with world.deps.store.write() as tx:
-        await tx.clusters.change("c002", project_id=project.id)
+        await tx[ClusterStore].change("c002", project_id=project.id)
     with pytest.raises(Forbidden):
         await world.interventions.upgrade_agents(person(Role.VIEWER), group, *NEW)
     elsewhere = person(Role.EDITOR, scope=Scope(f"project:{project.id}"))

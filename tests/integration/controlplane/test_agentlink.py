@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from controlplane.agentlink.server import AgentLink
-from controlplane.agentlink.session import SMALL_BUNDLE_BYTES
-from controlplane.domain.ledger import LedgerStage
-from controlplane.domain.services import Service, ServiceStatus
-from controlplane.secretports import SecretValue
-from controlplane.usecases.agents import AgentOperations
-from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.identity import CredentialAuthenticator
-from controlplane.usecases.services import ServiceChange
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.agents.link.server import AgentLink
+from controlplane.agents.link.session import SMALL_BUNDLE_BYTES
+from controlplane.agents.operations.agents import AgentOperations
+from controlplane.clusters.operations.clusters import ClusterChange
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.parts import SecretValue
+from controlplane.services.model.service import Service, ServiceStatus
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
 from core.errors import Unavailable
 from core.identity import ClusterId
 from core.rpc.calls import CallFailed, CallStatus, MessageCall, ServerLimits
@@ -244,8 +245,8 @@ async def test_reports_are_committed_before_they_are_acknowledged(hub: Hub) -> N
     service = await world.services.get(world.admin, service_id)
     assert service.status is ServiceStatus.HEALTHY
     async with world.deps.store.read() as tx:
-        (kept,) = await tx.components.select(service_id=service_id)
-        stages = [row.stage for row in await tx.ledger.select(service_id=service_id)]
+        (kept,) = await tx[ComponentStore].select(service_id=service_id)
+        stages = [row.stage for row in await tx[LedgerStore].select(service_id=service_id)]
     assert (kept.kind, kept.name, kept.synced) == ("ConfigMap", "a", True)
     assert LedgerStage.HEALTHY in stages
     again = await hub.agent(token)
@@ -350,7 +351,7 @@ async def test_a_small_bundle_goes_with_its_service_once(hub: Hub) -> None:
     again = (await agent.read("desired")).desired
     assert again.spec.digest == first.spec.digest and again.spec.bundle == b""
     async with hub.world.deps.store.write() as tx:
-        await tx.services.change(service_id, bundle_bytes=SMALL_BUNDLE_BYTES + 1)
+        await tx[ServiceStore].change(service_id, bundle_bytes=SMALL_BUNDLE_BYTES + 1)
     other = await hub.agent(token)
     await other.hello()
     (large,) = await other.difference()

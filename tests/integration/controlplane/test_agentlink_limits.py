@@ -6,9 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from controlplane.agentlink.paces import BURST, THROTTLED_ALARM, report_weight
-from controlplane.agentlink.session import AgentSession
-from controlplane.domain.services import ServiceStatus
+from controlplane.agents.link.report_limiter import BURST, THROTTLED_ALARM, report_weight
+from controlplane.agents.link.session import AgentSession
+from controlplane.services.model.service import ServiceStatus
+from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId
 from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.clock import FakeClock
@@ -39,7 +40,7 @@ async def test_what_the_protocol_cannot_carry_keeps_nothing_else_back(hub: Hub) 
     world.manifests.push(repository.id, {"shop": [config_map("a")], "bad": [config_map("b")]})
     await world.delivery.deliver(repository.id)
     async with world.deps.store.write() as tx:
-        await tx.services.change(bad.id, name=TOO_LONG)
+        await tx[ServiceStore].change(bad.id, name=TOO_LONG)
     agent = await hub.agent(token)
     await agent.hello()
     assert [one.service_id for one in await agent.difference()] == [good.id]

@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from controlplane.agentlink.session import GOODBYE_SECONDS, AgentSession
-from controlplane.domain.ledger import LedgerEntry
-from controlplane.domain.services import Service
-from controlplane.usecases.identity import CredentialAuthenticator
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.ports import TokenStore
+from controlplane.agents.link.session import GOODBYE_SECONDS, AgentSession
+from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
+from controlplane.services.model.ledger import LedgerEntry
+from controlplane.services.model.service import Service
 from core.identity import ClusterId
 from core.rpc.calls import CallFailed, CallStatus
 from core.wire.v1 import agent_pb2 as wire
@@ -23,7 +25,7 @@ class WatchedIdentity(CredentialAuthenticator):
     """Tells when an agent has signed in."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world.deps)
+        super().__init__(world.deps, DeployTokenReader(world.deps.store))
         self.signed_in = asyncio.Event()
 
     async def authenticate_agent(self, token: str) -> tuple[ClusterId, str]:
@@ -111,8 +113,8 @@ async def test_a_token_that_ended_without_a_word_is_noticed(hub: Hub) -> None:
     agent = await hub.agent(token)
     await agent.hello()
     async with world.deps.store.write() as tx:
-        (row,) = await tx.tokens.select(cluster_id=cluster_id)
-        await tx.tokens.change(row.id, revoked_at=world.clock.now())
+        (row,) = await tx[TokenStore].select(cluster_id=cluster_id)
+        await tx[TokenStore].change(row.id, revoked_at=world.clock.now())
     await world.clock.advance(30)
     assert (await agent.read("goodbye")).goodbye.reason == wire.GOODBYE_REASON_REVOKED
     await until_alone(hub)

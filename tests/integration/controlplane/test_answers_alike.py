@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controlplane.domain.access import Actor, Scope
-from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.authorization import Actor, Scope
+from controlplane.authorization.roles import BuiltInRole as Role
 from core.errors import NotFound
 from tests.integration.controlplane.conftest import World, person
 

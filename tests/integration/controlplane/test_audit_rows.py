@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.domain.access import ANONYMOUS, SYSTEM, Actor
-from controlplane.domain.audit import AuditFilter
-from controlplane.domain.ledger import AuditEntry, AuditVerdict
-from controlplane.ports import PageQuery
+from controlplane.audit.model.chains import AuditFilter
+from controlplane.audit.ports import AuditLog
+from controlplane.authorization import ANONYMOUS, SYSTEM, Actor
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.ports import PageQuery
 from tests.fakes.clock import FakeClock
 from tests.integration.controlplane.matrix import Stage, document_of, operations, staged
 
@@ -28,14 +29,14 @@ async def rows_of(stage: Stage, name: str, actor: Actor) -> tuple[list[AuditEntr
     before = await newest(stage)
     stage.store.rows.clear()
     _, code = await stage.ask(document_of("mutation", name, stage), actor)
-    await stage.plane.verbs.records.flush()
+    await stage.plane.operations.records.flush()
     assert await newest(stage) == before
     return list(stage.store.rows), code
 
 
 async def newest(stage: Stage) -> str | None:
     async with stage.store.read() as tx:
-        page = await tx.audit.search(AuditFilter(), PageQuery(1, newest=True))
+        page = await tx[AuditLog].search(AuditFilter(), PageQuery(1, newest=True))
     return str(page.items[0].id) if page.items else None
 
 
@@ -77,7 +78,7 @@ async def test_a_flood_of_refusals_is_bounded(stage: Stage) -> None:
     document = document_of("mutation", "createGroup", stage)
     for _ in range(80):
         await stage.ask(document, stage.callers["member"])
-    await stage.plane.verbs.records.flush(ending=True)
+    await stage.plane.operations.records.flush(ending=True)
     assert len(stage.store.rows) == 61
     assert stage.store.rows[-1].detail["requests"] == 20
 

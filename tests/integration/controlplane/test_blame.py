@@ -5,12 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.domain.access import Actor
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.ledger import AuditEntry, AuditVerdict
-from controlplane.domain.services import Component, Service
-from controlplane.usecases.blame import Blame, FieldBlame
-from controlplane.usecases.components import ComponentOperations
+from controlplane.audit.operations.blame import Blame, FieldBlame
+from controlplane.audit.ports import AuditLog
+from controlplane.authorization import Actor
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.services.model.service import Component, Service
+from controlplane.services.operations.components import ComponentOperations
+from controlplane.services.ports import ComponentStore
 from tests.fakes.live import FakeLive
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
@@ -50,7 +52,7 @@ async def stand(world: World) -> Stand:
         None, "", True, (), world.clock.now(),
     )  # fmt: skip
     async with world.deps.store.write() as tx:
-        await tx.components.upsert([one])
+        await tx[ComponentStore].upsert([one])
     stand = Stand(world, service)
     at = world.clock.now().replace(microsecond=0)
     ours = {"f:data": {"f:old": {}, "f:new": {}}}
@@ -97,7 +99,7 @@ async def test_a_field_that_somebody_edited_comes_from_their_request(stand: Stan
         replace(row, request_id="refused", verdict=AuditVerdict.REFUSED),
     ]
     async with stand.world.deps.store.write() as tx:
-        await tx.audit.append([*others, row])
+        await tx[AuditLog].append([*others, row])
     request = (await stand.of(stand.world.admin))["/data/extra"].request
     assert request and (request.actor, request.request_id) == ("eve@example.org", "r1")
     viewer = person(Role.VIEWER)

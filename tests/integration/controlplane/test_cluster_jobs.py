@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 
-from controlplane.agentlink import messages
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.clusterjobs import JobPhase, JobRequest
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.commands import CommandState
-from controlplane.domain.reports import CommandReport, Report
+from controlplane.agents.link import messages
+from controlplane.agents.model.jobs import JobPhase, JobRequest
+from controlplane.agents.model.reports import CommandReport, Report
+from controlplane.agents.ports import ClusterJobStore
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.commands import CommandState
+from controlplane.clusters.ports import CommandStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.identity import ClusterId
 from core.runtime.clock import SystemClock
@@ -181,7 +183,7 @@ async def test_what_ended_long_ago_is_deleted_and_what_has_not_ended_stays(
     async def left() -> tuple[set[str], set[str]]:
         await world.agents.delete_finished()
         async with world.deps.store.read() as tx:
-            commands, jobs = await tx.commands.select(), await tx.cluster_jobs.select()
+            commands, jobs = await tx[CommandStore].select(), await tx[ClusterJobStore].select()
         return {one.id for one in commands}, {one.id for one in jobs}
 
     both = {done.id, waiting.id}
@@ -203,7 +205,7 @@ async def test_cancel_is_asked_once_and_a_job_that_ended_can_be_run_again(
     waiting = (await world.agents.wanted(cluster.id)).commands
     assert [one.payload.get("job") for one in waiting] == [None, job.id]
     async with world.deps.store.write() as tx:
-        await tx.cluster_jobs.change(job.id, phase=JobPhase.CANCELLED)
+        await tx[ClusterJobStore].change(job.id, phase=JobPhase.CANCELLED)
     again = await world.jobs.retry(world.admin, job.id)
     assert again.retry_of == job.id and again.phase is JobPhase.PENDING
     _, secrets = await world.agents.job(cluster.id, again.id)

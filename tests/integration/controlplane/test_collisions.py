@@ -9,21 +9,27 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import text
 
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.bindings import SubjectKind
-from controlplane.domain.clustergroups import ClusterGroup
-from controlplane.domain.notifications import NotificationKind, notification
-from controlplane.domain.people import Group
-from controlplane.domain.promotion import PipelineRecord
-from controlplane.ports import TransactionConflict
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import OperationContext
-from controlplane.usecases.notification_routing import NotificationRouting
-from controlplane.usecases.people import GroupChange
-from controlplane.usecases.projects import ProjectChange
-from controlplane.usecases.retrying import retry_operations
-from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.subjects import Subjects
+from controlplane.access.model.bindings import SubjectKind
+from controlplane.access.model.users import Group
+from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.projects import ProjectChange
+from controlplane.access.operations.users import GroupChange
+from controlplane.access.ports import ProjectStore
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.clusters.ports import ClusterGroupStore, ClusterStore
+from controlplane.notifications.operations.routing import NotificationRouting
+from controlplane.notifications.ports import NotificationStore
+from controlplane.pipelines.model.records import PipelineRecord
+from controlplane.pipelines.ports import PipelineStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.notification import NotificationKind, notification
+from controlplane.platform.ports import TransactionConflict
+from controlplane.platform.retry import retry_operations
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import ServiceStore
 from core.runtime.clock import SystemClock
 from tests.integration.controlplane.conftest import World
 
@@ -43,12 +49,12 @@ class Crossing:
         """Write its own name into two projects. The first try of both meets half-way."""
         self.tries.append(first)
         async with self._context.store.write() as tx:
-            await tx.projects.find(id=first)
+            await tx[ProjectStore].find(id=first)
             if self.tries.count(first) == 1:
                 await self._met.wait()
-            row = await tx.projects.find(id=then)
+            row = await tx[ProjectStore].find(id=then)
             assert row is not None
-            await tx.projects.put(replace(row, description=(row.description or "") + first))
+            await tx[ProjectStore].put(replace(row, description=(row.description or "") + first))
 
 
 async def test_transactions_that_wait_for_each_other_both_succeed(postgres_world: World) -> None:
@@ -86,7 +92,7 @@ async def waiting(store: SqlStore) -> int:
     """How many transactions wait for others."""
     asked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = {}"
     async with store.read() as tx:
-        found = await tx._connection.execute(text(asked.format("current_database()")))
+        found = await tx.connection.execute(text(asked.format("current_database()")))
         return found.scalar_one()
 
 
@@ -102,14 +108,14 @@ async def test_many_rows_are_locked_in_the_order_of_ids_whatever_changes_of_each
 
     async def change_all() -> None:
         async with store.write() as tx:
-            await tx.projects.change_each(changes)
+            await tx[ProjectStore].change_each(changes)
 
     async with asyncio.timeout(PATIENCE), store.write() as tx:
-        await tx.projects.find(id=second)
+        await tx[ProjectStore].find(id=second)
         changing = asyncio.ensure_future(change_all())
         while not await waiting(store):
             await asyncio.sleep(0.01)
-        assert await tx.projects.find(id=third) is not None
+        assert await tx[ProjectStore].find(id=third) is not None
     async with asyncio.timeout(PATIENCE):
         await changing
 
@@ -119,10 +125,10 @@ async def test_news_of_a_pipeline_do_not_wait_for_it(postgres_world: World) -> N
     world, now = postgres_world, postgres_world.clock.now()
     told = notification(NotificationKind.PROMOTION_DONE, now, "done", pipeline_id="p")
     async with world.deps.store.write() as tx:
-        await tx.pipelines.add(PipelineRecord("p", "shop", now, now))
-        await tx.notifications.append([told])
+        await tx[PipelineStore].add(PipelineRecord("p", "shop", now, now))
+        await tx[NotificationStore].append([told])
     async with asyncio.timeout(PATIENCE), world.deps.store.write() as tx:
-        assert await tx.pipelines.get("p") is not None
+        assert await tx[PipelineStore].get("p") is not None
         assert await NotificationRouting(world.deps).route() == 1
 
 
@@ -144,7 +150,7 @@ class Room:
             await world.rights.set_subjects(admin, one.target.scope, given)
         frozen = ClusterGroup("frozen", "frozen", world.clock.now(), world.clock.now(), frozen=True)
         async with world.deps.store.write() as tx:
-            await tx.cluster_groups.add(frozen)
+            await tx[ClusterGroupStore].add(frozen)
         return self
 
     async def open_group(self) -> Group:
@@ -174,24 +180,28 @@ class Room:
 @pytest.mark.parametrize(
     ("verb", "held"),
     [
-        (Room.open_group, ("projects", "clusters", "services")),
-        (Room.join_group, ("projects", "clusters", "services")),
-        (Room.unbind, ("projects", "clusters", "services")),
-        (Room.change_service, ("clusters", "repositories")),
-        (Room.delete_service, ("repositories",)),
+        (Room.open_group, (ProjectStore, ClusterStore, ServiceStore)),
+        (Room.join_group, (ProjectStore, ClusterStore, ServiceStore)),
+        (Room.unbind, (ProjectStore, ClusterStore, ServiceStore)),
+        (Room.change_service, (ClusterStore, RepositoryStore)),
+        (Room.delete_service, (RepositoryStore,)),
     ],
 )
 async def test_a_change_does_not_wait_for_what_it_only_looks_at(
-    postgres_world: World, verb: Callable[[Room], Awaitable[object]], held: tuple[str, ...]
+    postgres_world: World, verb: Callable[[Room], Awaitable[object]], held: tuple[type[Any], ...]
 ) -> None:
     """Others write those rows meanwhile: held, they would be taken in two orders."""
     room = await Room(postgres_world).fill()
     store = postgres_world.deps.store
-    ids = {"projects": room.project.id, "clusters": room.cluster.id, "services": room.service.id}
-    ids["repositories"] = str(room.service.repository_id)
+    ids: dict[type[Any], str] = {
+        ProjectStore: room.project.id,
+        ClusterStore: room.cluster.id,
+        ServiceStore: room.service.id,
+        RepositoryStore: str(room.service.repository_id),
+    }
     async with AsyncExitStack() as others:
         tx = await others.enter_async_context(store.write())
-        for name in held:
-            assert await getattr(tx, name).find(id=ids[name]) is not None
+        for port in held:
+            assert await tx[port].find(id=ids[port]) is not None
         async with asyncio.timeout(PATIENCE):
             await verb(room)

@@ -9,16 +9,20 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from controlplane.domain.notifications import SinkType
-from controlplane.domain.ownership import OwnerKind
-from controlplane.domain.repositories import Repository
-from controlplane.domain.services import Phase, Problem, Service
-from controlplane.domain.sets import Generator, PullRequestGenerator, ServiceSet
-from controlplane.notify.outward import GuardedSender
-from controlplane.ports import PageQuery
-from controlplane.usecases.notification_routing import NotificationRouting
-from controlplane.usecases.notification_sending import NotificationSender
-from controlplane.usecases.notifications import NotificationOperations, SinkDraft
+from controlplane.generators.model.service_set import Generator, PullRequestGenerator, ServiceSet
+from controlplane.generators.ports import ServiceSetStore
+from controlplane.notifications.model.notification import SinkType
+from controlplane.notifications.operations.routing import NotificationRouting
+from controlplane.notifications.operations.sending import NotificationSender
+from controlplane.notifications.operations.sinks import NotificationOperations, SinkDraft
+from controlplane.notifications.ports import SinkStore
+from controlplane.pipelines.ports import PipelineStore
+from controlplane.platform.outbound.outbound import GuardedSender
+from controlplane.platform.ports import PageQuery
+from controlplane.repositories.model.repository import Repository
+from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import Phase, Problem, Service
+from controlplane.services.ports import ServiceStore
 from core.errors import Invalid
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_pipelines import Line
@@ -120,10 +124,12 @@ class Stand:
         service = await world.service(await world.cluster(), repository, "shop-7", ref="topic")
         now, generator = world.clock.now(), Generator(requests=PullRequestGenerator(repository.id))
         async with world.deps.store.write() as tx:
-            await tx.sets.add(ServiceSet("set-1", "previews", now, now, generator=generator))
+            await tx[ServiceSetStore].add(
+                ServiceSet("set-1", "previews", now, now, generator=generator)
+            )
             row = replace(service, owner_kind=OwnerKind.SET, owner_id="set-1", sha=SHA)
             row = replace(row, digest="sha256:1", sequence=1)
-            await tx.services.put(row)
+            await tx[ServiceStore].put(row)
         return row
 
     async def send(self) -> None:
@@ -217,8 +223,8 @@ async def test_a_token_goes_to_the_host_that_it_was_given_for(stand: Stand) -> N
     """Not to where somebody moves the repository, and not to another repository's."""
     service, world = await stand.preview(), stand.world
     async with world.deps.store.write() as tx:
-        (sink,) = await tx.sinks.select()
-        await tx.sinks.change(sink.id, host="git.example.org")
+        (sink,) = await tx[SinkStore].select()
+        await tx[SinkStore].change(sink.id, host="git.example.org")
     await world.report(service, Phase.HEALTHY)
     await stand.send()
     assert not stand.forge.tokens
@@ -236,7 +242,7 @@ async def test_a_pipeline_of_a_newer_program_holds_no_news_back(stand: Stand) ->
     await line.push("1")
     id = (await line.view()).row.id
     async with stand.world.deps.store.write() as tx:
-        await tx.pipelines.change(id, state={"version": 1_000, "state": {}})
+        await tx[PipelineStore].change(id, state={"version": 1_000, "state": {}})
     await stand.send()
     page = await NotificationOperations(stand.world.deps).notifications(
         stand.world.admin, PageQuery()

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.access import Scope
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.services import Component, Service
-from controlplane.usecases.components import ComponentOperations
+from controlplane.authorization import Scope
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.services.model.service import Component, Service
+from controlplane.services.operations.components import ComponentOperations
+from controlplane.services.ports import ComponentStore
 from core.errors import Conflict, Forbidden, NotFound, Unavailable
 from tests.fakes.live import FakeLive
 from tests.integration.controlplane.conftest import World, person
@@ -50,7 +51,7 @@ async def stand(world: World) -> Stand:
         for kind, uid, owner in chain
     ]
     async with world.deps.store.write() as tx:
-        await tx.components.upsert(rows)
+        await tx[ComponentStore].upsert(rows)
     components, live = ComponentOperations(world.deps), FakeLive()
     live.answers = {
         "/api/v1": {"resources": [{"name": "pods", "kind": "Pod"}]},
@@ -70,9 +71,9 @@ async def test_an_object_has_parents_and_children(stand: Stand) -> None:
 
 async def test_owners_in_a_circle_end(stand: Stand) -> None:
     async with stand.world.deps.store.write() as tx:
-        first = await tx.components.get("u1")
+        first = await tx[ComponentStore].get("u1")
         assert first is not None
-        await tx.components.upsert([replace(first, owner_uid="u3")])
+        await tx[ComponentStore].upsert([replace(first, owner_uid="u3")])
     pod = await stand.components.family(stand.world.admin, "u3")
     assert [one.id for one in pod.parents] == ["u2", "u1"]
 

@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
 
-from controlplane.domain.reports import AgentHello, FactsReport
-from controlplane.ports import Store
-from controlplane.usecases.agents import AgentOperations
-from controlplane.usecases.connecting import AgentConnected
+from controlplane.agents.model.reports import AgentHello, FactsReport
+from controlplane.agents.operations.agents import AgentOperations
+from controlplane.agents.operations.sessions import AgentConnected
+from controlplane.audit.ports import AuditLog
+from controlplane.platform.ports import Store
 from core.errors import NotFound
 from core.identity import ClusterId
 from tests.fakes.manifests import config_map
@@ -52,7 +53,7 @@ async def test_agents_that_come_at_once_share_transactions(world: World) -> None
     assert [one.cluster.nodes for one in told] == list(range(MANY))
     assert store.begun <= 4
     async with world.deps.store.read() as tx:
-        rows = await tx.audit.select(action="agent.connect")
+        rows = await tx[AuditLog].select(action="agent.connect")
     assert [one.target_id for one in rows] == ids
     assert len({one.after_digest for one in rows}) == MANY
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.domain.access import BUILT_IN, Grant, Policy
-from controlplane.domain.services import Service
-from controlplane.usecases.contexts import ContextChange, ServiceContexts
-from controlplane.usecases.delivery import render_parameters
-from controlplane.usecases.services import ServiceChange
+from controlplane.authorization import BUILT_IN, Grant, Policy
+from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
+from controlplane.delivery.operations.render_reconciler import render_parameters
+from controlplane.services.model.service import Service
+from controlplane.services.operations.services import ServiceChange
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import Role, World, person

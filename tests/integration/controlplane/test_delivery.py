@@ -2,20 +2,19 @@
 
 import pytest
 
-from controlplane.domain.audit import AuditFilter
-from controlplane.domain.ledger import AuditVerdict, LedgerStage
-from controlplane.domain.services import (
-    Phase,
-    Problem,
-    Removal,
-    Service,
-    ServiceStatus,
-    SyncOptions,
-)
-from controlplane.ports import ANY, PageQuery
-from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.repositories import RepositoryChange
-from controlplane.usecases.services import ServiceChange
+from controlplane.access.ports import TokenStore
+from controlplane.audit.model.chains import AuditFilter
+from controlplane.clusters.model.removal import Removal
+from controlplane.clusters.operations.clusters import ClusterChange
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.audit_entry import AuditVerdict
+from controlplane.platform.ports import ANY, PageQuery
+from controlplane.repositories.operations import RepositoryChange
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.service import Phase, Problem, Service, ServiceStatus, SyncOptions
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Conflict, Invalid, NotFound
 from core.spec.source import GitCredentials
 from tests.fakes.manifests import Folders, config_map
@@ -25,7 +24,7 @@ from tests.integration.controlplane.conftest import World
 async def stages(world: World, service: Service) -> list[LedgerStage]:
     """The ledger of a service, oldest first."""
     async with world.deps.store.read() as tx:
-        return [entry.stage for entry in await tx.ledger.select(service_id=service.id)]
+        return [entry.stage for entry in await tx[LedgerStore].select(service_id=service.id)]
 
 
 async def test_a_commit_becomes_desired_state(world: World) -> None:
@@ -136,11 +135,11 @@ async def test_when_a_repository_was_asked_last_is_told_without_a_change(world: 
     assert state is not None
     assert (await world.repositories.get(world.admin, repository.id)).polled_at == state.polled_at
     async with world.deps.store.read() as tx:
-        kept = await tx.repositories.get(repository.id)
+        kept = await tx[RepositoryStore].get(repository.id)
         assert kept is not None and kept.polled_at is None
     await world.repositories.store_polls()
     async with world.deps.store.read() as tx:
-        kept = await tx.repositories.get(repository.id)
+        kept = await tx[RepositoryStore].get(repository.id)
         assert kept is not None and kept.polled_at == state.polled_at
 
 
@@ -256,7 +255,7 @@ async def test_a_cluster_ends_after_its_last_service(world: World) -> None:
     with pytest.raises(NotFound):
         await world.clusters.get(world.admin, cluster.id)
     async with world.deps.store.read() as tx:
-        tokens = await tx.tokens.select(cluster_id=cluster.id)
+        tokens = await tx[TokenStore].select(cluster_id=cluster.id)
     assert all(token.revoked_at for token in tokens) and tokens
 
 
@@ -298,7 +297,7 @@ async def test_credentials_are_sealed_and_handed_to_git_only(world: World) -> No
     )
     repository = await world.repositories.create(world.admin, change)
     async with world.deps.store.read() as tx:
-        row = await tx.repositories.get(repository.id)
+        row = await tx[RepositoryStore].get(repository.id)
     assert row is not None and b"canary" not in (row.sealed or b"") + (row.sealed_webhook or b"")
     assert "canary" not in repr(row) + repr(change)
     given = world.manifests.specs[repository.id].credentials
@@ -408,8 +407,8 @@ async def test_old_reports_change_nothing(world: World) -> None:
     await world.report(service, Phase.FAILED, sequence=1)
     assert (await world.get(service)).status is ServiceStatus.HEALTHY
     async with world.deps.store.read() as tx:
-        (row,) = await tx.clusters.select()
-        services = await tx.services.select(deleted_at=ANY)
+        (row,) = await tx[ClusterStore].select()
+        services = await tx[ServiceStore].select(deleted_at=ANY)
     assert (row.acknowledged, len(services)) == (2, 1)
 
 

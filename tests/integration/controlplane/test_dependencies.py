@@ -2,9 +2,10 @@
 
 import pytest
 
-from controlplane.domain.services import Phase, Service, ServiceStatus
-from controlplane.usecases.deps import RENDER_SERVICES
-from controlplane.usecases.services import ServiceChange
+from controlplane.platform.context import RENDER_SERVICES
+from controlplane.services.model.service import Phase, Service, ServiceStatus
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid
 from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
@@ -96,7 +97,7 @@ async def test_a_service_without_objects_is_gone_at_once(world: World) -> None:
     cluster = database.cluster_id
     await world.clusters.delete(world.admin, cluster)
     async with world.deps.store.read() as tx:
-        assert await tx.services.find(id=database.id) is None
+        assert await tx[ServiceStore].find(id=database.id) is None
 
 
 async def test_a_clone_is_like_its_model_but_for_what_is_given(world: World) -> None:

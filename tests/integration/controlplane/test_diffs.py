@@ -1,15 +1,12 @@
 """What a change would do, before it is made."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.graphql.context import Context
-from controlplane.graphql.schema import schema
-from controlplane.usecases.diffs import Diffs
-from controlplane.usecases.services import ServiceChange
+from controlplane.api.schema import schema
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.delivery.operations.diffs import Diffs
+from controlplane.platform.graphql.context import ApiBackend, Context
+from controlplane.services.operations.services import ServiceChange
 from core.errors import Invalid, NotFound
 from core.spec.diff import ObjectChangeKind
 from tests.fakes.manifests import config_map
@@ -168,11 +165,11 @@ async def test_the_api_tells_a_difference_and_the_fleet(world: World) -> None:
             compared unchanged changed groups { changed error services { name cluster } }
         }
     }"""
-    verbs: Any = SimpleNamespace(diffs=Diffs(world.deps), introspection=True)
+    backend = ApiBackend({Diffs: Diffs(world.deps)}, world.identity, agents_port=0)
     result = await schema.execute(
         document,
         variable_values={"id": service.id, "repository": repository.id},
-        context_value=Context(verbs, caller=world.admin),
+        context_value=Context(backend, caller=world.admin),
     )
     assert result.errors is None and result.data is not None
     (changed,) = result.data["serviceDiff"]["objects"]

@@ -5,8 +5,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from controlplane.domain import scim
-from controlplane.domain.access import (
+from controlplane.access.model import scim
+from controlplane.access.model.scim import GroupPush, UserPush
+from controlplane.access.model.users import Group, User
+from controlplane.access.operations.scim import ScimDirectory
+from controlplane.access.operations.users import GroupChange
+from controlplane.authorization import (
     Actor,
     ActorKind,
     Grant,
@@ -16,11 +20,7 @@ from controlplane.domain.access import (
     Rule,
     Verb,
 )
-from controlplane.domain.access.roles import BuiltInRole
-from controlplane.domain.people import Group, User
-from controlplane.domain.scim import GroupPush, UserPush
-from controlplane.usecases.directory import ScimDirectory
-from controlplane.usecases.people import GroupChange
+from controlplane.authorization.roles import BuiltInRole
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from tests.integration.controlplane.conftest import World, person
 from tests.integration.controlplane.signin import Gate, gate

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.usecases.guesses import MAX_PER_ADDRESS
+from controlplane.access.operations.auth_throttle import MAX_PER_ADDRESS
+from controlplane.authorization.roles import BuiltInRole as Role
 from core.errors import LimitExceeded, Unauthenticated
 from core.identity import TokenKind, new_token
 from proxy.domain.access import Credential, CredentialKind

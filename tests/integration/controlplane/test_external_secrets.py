@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.access import DEFAULT_PROJECT, Actor
-from controlplane.domain.secrets import SecretSource, SourceKind
-from controlplane.secrets.external import ExternalSecretSources
-from controlplane.secrets.vault import KvStore, Vault
-from controlplane.usecases.refreshing import SecretRefresher
-from controlplane.usecases.secrets import SecretChange, Secrets
+from controlplane.authorization import DEFAULT_PROJECT, Actor
+from controlplane.secrets.backends.external import ExternalSecretSources
+from controlplane.secrets.backends.vault import KvStore, Vault
+from controlplane.secrets.model.secret import SecretSource, SourceKind
+from controlplane.secrets.operations.refresh import SecretRefresher
+from controlplane.secrets.operations.secrets import SecretChange, Secrets
+from controlplane.secrets.ports import SecretVersionStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.fakes.vault import TOKEN, FakeVault, running_vault
 from tests.integration.controlplane.conftest import Role, World, person
@@ -54,7 +55,7 @@ class Elsewhere:
         """The current value, and that the secret is fine where it has one."""
         secret = await self.secrets.get(self.world.admin, None, name)
         async with self.world.deps.store.read() as tx:
-            row = await tx.secret_versions.find(secret_id=secret.id, number=secret.current)
+            row = await tx[SecretVersionStore].find(secret_id=secret.id, number=secret.current)
         return self.world.deps.sealer.open(row.sealed, row.context) if row and row.sealed else None
 
 

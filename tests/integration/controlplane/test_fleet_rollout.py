@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.domain.ledger import LedgerEntry, LedgerStage
-from controlplane.storage.engine import make_engine
-from controlplane.storage.store import SqlStore
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.store.repositories import REPOSITORIES
 from tests import migrated
 from tests.fakes.rollout import FleetRollout
 
@@ -17,7 +18,7 @@ CLUSTERS, WAVE = 60, 10
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
     """An empty store."""
-    opened = SqlStore(make_engine(migrated.put_sqlite(tmp_path)))
+    opened = SqlStore(make_engine(migrated.put_sqlite(tmp_path)), REPOSITORIES)
     yield opened
     await opened.close()
 

@@ -5,16 +5,23 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.access import Scope
-from controlplane.domain.contexts import ContextBinding
-from controlplane.domain.flow import Export, Import, ValueType
-from controlplane.domain.overrides import OverrideLayer
-from controlplane.domain.services import Service
-from controlplane.ports import Transaction
-from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
-from controlplane.usecases.contexts import ContextChange, ContextOverrideChange, ServiceContexts
-from controlplane.usecases.flows import ConfigurationFlow
-from controlplane.usecases.projects import ProjectChange
+from controlplane.access.operations.projects import ProjectChange
+from controlplane.access.ports import ProjectStore
+from controlplane.authorization import Scope
+from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
+from controlplane.clusters.ports import ClusterStore
+from controlplane.configuration.model.flow import Export, Import, ValueType
+from controlplane.configuration.model.overrides import OverrideLayer
+from controlplane.configuration.operations.contexts import (
+    ContextChange,
+    ContextOverrideChange,
+    ServiceContexts,
+)
+from controlplane.configuration.operations.flows import ConfigurationFlow
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.parts import ContextBinding
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ContextBindingStore, ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import Role, World, person
@@ -130,7 +137,7 @@ async def test_taking_a_grant_away_fails_the_next_render(fleet: Fleet) -> None:
     world = fleet.world
     project = await world.projects.create(world.admin, ProjectChange(name="team"))
     async with world.deps.store.write() as tx:
-        await tx.services.change(fleet.services["other"].id, project_id=project.id)
+        await tx[ServiceStore].change(fleet.services["other"].id, project_id=project.id)
     with pytest.raises(Invalid, match="with other projects"):
         await fleet.save("other", None, fleet.of("db", "host"))
     db = fleet.services["db"].id
@@ -167,8 +174,8 @@ async def test_contexts_have_layers_and_tell_which_a_value_is_from(fleet: Fleet)
     change = ContextChange({"size": 1, "zone": "a", "tier": "x"}, {"password": "p"})
     context = await contexts.save(world.admin, "net", change)
     async with world.deps.store.read() as tx:
-        (cluster,) = await tx.clusters.select()
-        project = (await tx.projects.select())[0]
+        (cluster,) = await tx[ClusterStore].select()
+        project = (await tx[ProjectStore].select())[0]
     groups = ClusterGroups(world.deps)
     group = await groups.create(
         world.admin, ClusterGroupChange(name="eu", cluster_ids=[cluster.id])
@@ -199,7 +206,7 @@ async def test_contexts_have_layers_and_tell_which_a_value_is_from(fleet: Fleet)
 async def test_a_context_is_saved_with_all_its_layers_or_not_at_all(fleet: Fleet) -> None:
     world, contexts = fleet.world, ServiceContexts(fleet.world.deps)
     async with world.deps.store.read() as tx:
-        (cluster,) = await tx.clusters.select()
+        (cluster,) = await tx[ClusterStore].select()
     other = await world.cluster("gone-soon")
     size = {"size": 2}
     layers = [
@@ -253,7 +260,7 @@ async def test_values_of_contexts_are_held_to_their_types(fleet: Fleet) -> None:
     with pytest.raises(Invalid, match="expected one of text, number"):
         await contexts.save(world.admin, "net", ContextChange(types={"size": "int"}))
     async with world.deps.store.read() as tx:
-        (cluster,) = await tx.clusters.select()
+        (cluster,) = await tx[ClusterStore].select()
     with pytest.raises(Invalid, match="size is not number"):
         wrong = {"size": "big"}
         await contexts.override(world.admin, context.id, OverrideLayer.CLUSTER, cluster.id, wrong)
@@ -265,4 +272,4 @@ async def test_values_of_contexts_are_held_to_their_types(fleet: Fleet) -> None:
 
 async def bind_to(world: World, tx: Transaction, service: Service, context_id: str) -> None:
     """Let a service use a context."""
-    await tx.context_bindings.add(ContextBinding(world.deps.new_id(), context_id, service.id))
+    await tx[ContextBindingStore].add(ContextBinding(world.deps.new_id(), context_id, service.id))

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from controlplane.domain.reports import AgentHello, FactsReport, Report
-from controlplane.domain.repositories import Repository
-from controlplane.domain.services import Service, ServiceStatus
-from controlplane.usecases.deps import RENDER_SERVICES
-from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.sources import SourceChange
+from controlplane.agents.model.reports import AgentHello, FactsReport, Report
+from controlplane.platform.context import RENDER_SERVICES
+from controlplane.repositories.model.repository import Repository
+from controlplane.services.model.service import Service, ServiceStatus
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.operations.sources import SourceChange
 from core.errors import Conflict, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World

@@ -6,27 +6,36 @@ from typing import Any, Self
 
 import pytest
 
-from controlplane.agentlink import messages
-from controlplane.domain.access import SYSTEM
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.ledger import LedgerStage
-from controlplane.domain.ownership import OwnerKind
-from controlplane.domain.pipelines.rules import SoakRule
-from controlplane.domain.pipelines.state import Health
-from controlplane.domain.promotion import DeniedRevision
-from controlplane.domain.reports import Report, VerifiedReport
-from controlplane.domain.services import Service
-from controlplane.domain.verification import MetricCheck, Verification
-from controlplane.ports import Transaction
-from controlplane.usecases import holds, reporting
-from controlplane.usecases.definitions import GeneratorChange
-from controlplane.usecases.globals import GlobalChange, GlobalServices
-from controlplane.usecases.holds import bundle_columns
-from controlplane.usecases.pipeline_overrides import ReleaseDecisions
-from controlplane.usecases.pipelines import EdgeDraft, GateDraft, PipelineDraft, StageDraft
-from controlplane.usecases.reportbatch import ReportBatch, ReportLimits
-from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.targets import GeneratorReconciler
+from controlplane.agents.link import messages
+from controlplane.agents.model.reports import Report
+from controlplane.agents.operations import reports
+from controlplane.agents.operations.report_batch import ReportBatch, ReportLimits
+from controlplane.authorization import SYSTEM
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.clusters.ports import ClusterStore
+from controlplane.generators.operations.definitions import GeneratorChange
+from controlplane.generators.operations.global_services import GlobalChange, GlobalServices
+from controlplane.generators.operations.reconciler import GeneratorReconciler
+from controlplane.pipelines.model.gate_rules import SoakRule
+from controlplane.pipelines.model.state import Health
+from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
+from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.platform.ports import Transaction
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.quarantine import DeniedRevision
+from controlplane.services.model.service import Service
+from controlplane.services.model.verification import MetricCheck, Verification, VerifiedReport
+from controlplane.services.operations import quarantine
+from controlplane.services.operations.quarantine import bundle_columns
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import (
+    DeniedRevisionStore,
+    LedgerStore,
+    RevisionStore,
+    ServiceStore,
+)
 from core.errors import Conflict, Forbidden, Invalid
 from core.identity import ClusterId
 from core.spec.bundle import make_bundle
@@ -46,7 +55,7 @@ async def verdict(world: World, service: Service, ok: bool, instead: str = "") -
     reason = "" if ok else WHY
     body = VerifiedReport(now.id, now.sequence, now.digest or "", ok, reason, instead)
     async with world.deps.store.read() as tx:
-        cluster = await tx.clusters.get(now.cluster_id)
+        cluster = await tx[ClusterStore].get(now.cluster_id)
     assert cluster is not None
     report = Report(cluster.acknowledged + 1, world.clock.now(), body)
     await world.agents.record(cluster.id, [report])
@@ -62,7 +71,7 @@ async def push(world: World, service: Service, value: str) -> Service:
 
 async def stages(world: World, service: Service) -> list[LedgerStage]:
     async with world.deps.store.read() as tx:
-        return [one.stage for one in await tx.ledger.select(service_id=service.id)]
+        return [one.stage for one in await tx[LedgerStore].select(service_id=service.id)]
 
 
 async def lift(world: World, revision: str) -> None:
@@ -114,10 +123,10 @@ async def test_what_was_delivered_meanwhile_is_not_taken_back(
             cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: ReportLimits
         ) -> dict[ClusterId, Self]:
             batches = await super().for_clusters(tx, told, bounds)
-            await tx.services.change(bad.id, digest="sha256:newer", sequence=9)
+            await tx[ServiceStore].change(bad.id, digest="sha256:newer", sequence=9)
             return batches
 
-    monkeypatch.setattr(reporting, "ReportBatch", Overtaken)
+    monkeypatch.setattr(reports, "ReportBatch", Overtaken)
     await verdict(world, bad, ok=False, instead=service.digest or "")
     now = await world.get(bad)
     assert (now.digest, now.sequence, now.hold) == ("sha256:newer", 9, None)
@@ -128,14 +137,17 @@ async def test_what_agents_find_at_once_ends_no_call(
 ) -> None:
     """With PostgreSQL another one's row may come between the look for it and the writing."""
     bad = await push(world, service, "bad")
-    found, failures = holds.roll_back_denied, [Conflict("this refused_revision exists already")]
+    found, failures = (
+        quarantine.roll_back_denied,
+        [Conflict("this refused_revision exists already")],
+    )
 
     async def overtaken(*given: Any) -> Any:
         if failures:
             raise failures.pop()
         return await found(*given)
 
-    monkeypatch.setattr(holds, "roll_back_denied", overtaken)
+    monkeypatch.setattr(quarantine, "roll_back_denied", overtaken)
     await verdict(world, bad, ok=False, instead=service.digest or "")
     assert (await world.get(bad)).held == bad_digest()
 
@@ -176,7 +188,7 @@ async def test_an_agent_has_no_say_on_what_it_was_not_given(
     report = VerifiedReport(service.id, service.sequence, digest, False, WHY, "")
     await world.agents.record(service.cluster_id, [Report(9, world.clock.now(), report)])
     async with world.deps.store.read() as tx:
-        assert await tx.refused.select() == []
+        assert await tx[DeniedRevisionStore].select() == []
     assert (await world.get(service)).hold is None
 
 
@@ -191,7 +203,7 @@ async def test_a_verdict_that_comes_late_refuses_and_changes_nothing_else(
     now = await world.get(service)
     assert (now.digest, now.hold) == (newer.digest, None)
     async with world.deps.store.read() as tx:
-        assert await tx.refused.get(bad_digest()) is not None
+        assert await tx[DeniedRevisionStore].get(bad_digest()) is not None
 
 
 async def test_git_brings_it_to_no_other_service(world: World, held: Service) -> None:
@@ -224,7 +236,7 @@ async def test_a_refused_commit_reaches_nobody(world: World, service: Service) -
 async def test_no_roll_back_leads_to_it(world: World, held: Service) -> None:
     """Nor does a clone: it follows git as any other."""
     async with world.deps.store.read() as tx:
-        (bad,) = await tx.revisions.select(service_id=held.id, digest=bad_digest())
+        (bad,) = await tx[RevisionStore].select(service_id=held.id, digest=bad_digest())
     with pytest.raises(Conflict, match="is denied by"):
         await world.services.rollback(world.admin, held.id, bad.id)
     change = ServiceChange(name="twin")
@@ -248,7 +260,7 @@ async def test_no_pipeline_gives_it(world: World) -> None:
     _, digests = await line.waiting()
     (digest,) = digests.values()
     async with world.deps.store.write() as tx:
-        await tx.refused.add(_refused(digest, world))
+        await tx[DeniedRevisionStore].add(_refused(digest, world))
     await line.approve()
     assert (await world.get(line.prod)).sequence == 0
     view = await line.view()
@@ -282,7 +294,7 @@ async def test_a_newer_commit_ends_the_hold(world: World, held: Service) -> None
     now = await push(world, held, "better")
     assert (now.hold, now.errors) == (None, ())
     async with world.deps.store.read() as tx:
-        assert await tx.refused.get(bad_digest()) is not None
+        assert await tx[DeniedRevisionStore].get(bad_digest()) is not None
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.EDITOR])
@@ -335,7 +347,7 @@ async def test_policies_that_cannot_be_are_refused(
 
 async def _repository(world: World, service: Service) -> Any:
     async with world.deps.store.read() as tx:
-        return await tx.repositories.get(service.repository_id or "")
+        return await tx[RepositoryStore].get(service.repository_id or "")
 
 
 def _refused(revision: str, world: World) -> DeniedRevision:

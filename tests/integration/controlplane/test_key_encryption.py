@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from controlplane.domain.pipelines import codec, model
-from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
-from controlplane.domain.pipelines.rules import (
+from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
+from controlplane.configuration.ports import ContextStore
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.model import pipeline
+from controlplane.pipelines.model.gate_rules import (
     ExternalRule,
     HttpRule,
     Step,
@@ -20,25 +22,30 @@ from controlplane.domain.pipelines.rules import (
     WorkflowRule,
     rules_of,
 )
-from controlplane.domain.pipelines.triggers import ImageRule
-from controlplane.secretports import KeyEncryption
-from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.secrets.hooks import CommandKek, HttpKek
-from controlplane.secrets.keks import AgeKek, LocalKek, age_identity, key_of
-from controlplane.secrets.vault import TransitKek, Vault
-from controlplane.usecases.contexts import ContextChange, ServiceContexts
-from controlplane.usecases.gatesecrets import open_gate_secret, resealed, without_secrets
-from controlplane.usecases.keys import ACTIVATION_DELAY, DataKeyOperations
-from controlplane.usecases.pipelines import (
+from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite
+from controlplane.pipelines.model.triggers import ImageRule
+from controlplane.pipelines.operations.drafts import (
     EdgeDraft,
     GateDraft,
     PipelineDraft,
-    Pipelines,
     StageDraft,
     TriggerDraft,
 )
-from controlplane.usecases.secrets import SecretChange, Secrets
-from controlplane.usecases.triggerrows import open_webhook_secret
+from controlplane.pipelines.operations.gate_secrets import (
+    open_gate_secret,
+    resealed,
+    without_secrets,
+)
+from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.operations.trigger_rows import open_webhook_secret
+from controlplane.pipelines.ports import PipelineEventStore, PipelineTriggerStore
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.secrets.backends.hooks import CommandKek, HttpKek
+from controlplane.secrets.backends.keks import AgeKek, LocalKek, age_identity, key_of
+from controlplane.secrets.backends.vault import TransitKek, Vault
+from controlplane.secrets.operations.keys import ACTIVATION_DELAY, DataKeyOperations
+from controlplane.secrets.operations.secrets import SecretChange, Secrets
+from controlplane.secrets.ports import DataKeyStore, KeyEncryption, SecretVersionStore
 from core.age import AgeIdentity
 from core.errors import Forbidden, Invalid, TowlineError, Unavailable
 from tests.fakes.vault import TOKEN, FakeVault, running_vault
@@ -159,7 +166,7 @@ class Sealing:
 
     async def sealed(self) -> list[bytes]:
         async with self.world.deps.store.read() as tx:
-            rows = [*await tx.secret_versions.select(), *await tx.contexts.select()]
+            rows = [*await tx[SecretVersionStore].select(), *await tx[ContextStore].select()]
         return [one.sealed or b"" for one in rows]
 
 
@@ -189,9 +196,9 @@ async def test_both_keys_are_rotated_while_everything_stays_readable(
     third = Sealing(world, TransitKek(signed_in, "towline"))
     await third.keys.load()
     async with world.deps.store.read() as tx:
-        (version,) = await tx.secret_versions.select()
-        assert {one.kek for one in await tx.data_keys.select()} == {"vault:transit/towline"}
-        assert all(one.wrapped.startswith(b"vault:v2:") for one in await tx.data_keys.select())
+        (version,) = await tx[SecretVersionStore].select()
+        assert {one.kek for one in await tx[DataKeyStore].select()} == {"vault:transit/towline"}
+        assert all(one.wrapped.startswith(b"vault:v2:") for one in await tx[DataKeyStore].select())
     assert third.ring.open(version.sealed or b"", version.context) == b"first"
     await signed_in.close()
 
@@ -205,12 +212,12 @@ async def test_what_does_not_open_is_named_and_stops_nothing_else(world: World) 
         await sealing.contexts.save(world.admin, name, ContextChange({}, {"a": "b"}))
     await sealing.secrets.save(world.admin, "db", SecretChange(b"first"))
     async with world.deps.store.write() as tx:
-        rows = {row.name: row for row in await tx.contexts.select()}
+        rows = {row.name: row for row in await tx[ContextStore].select()}
         kept, own = rows["whole"].sealed, rows["altered"].sealed
         assert kept and own
         last = bytes([own[-1] ^ 1])
         for name, sealed in (("altered", own[:-1] + last), ("cut", kept[:12]), ("moved", kept)):
-            await tx.contexts.change(rows[name].id, sealed=sealed)
+            await tx[ContextStore].change(rows[name].id, sealed=sealed)
     await sealing.keys.rotate(world.admin)
     await world.clock.advance(ACTIVATION_DELAY / timedelta(seconds=1))
     await sealing.keys.load()
@@ -246,8 +253,8 @@ async def test_secrets_of_gates_and_webhooks_are_sealed_anew(world: World) -> No
     assert after == resealed(sealing.ring, after), "nothing but its secrets changes"
     assert without_secrets(after) == without_secrets(old)
     async with world.deps.store.read() as tx:
-        (trigger,) = await tx.pipeline_triggers.select()
-        records = await tx.pipeline_events.select()
+        (trigger,) = await tx[PipelineTriggerStore].select()
+        records = await tx[PipelineEventStore].select()
     assert open_webhook_secret(sealing.ring, trigger) == b"hook"
     kept = [codec.pipeline_from_json(one.spec) for one in records if one.spec]
     assert kept and not any(rule.sealed for one in kept for rule in signing(one))
@@ -258,7 +265,7 @@ async def test_a_webhooks_secret_opens_in_its_own_row_only(world: World) -> None
     sealing = Sealing(world, LocalKek(b"k" * 32))
     await Pipelines(sealing.deps).save(world.admin, await signing_pipeline(world))
     async with world.deps.store.read() as tx:
-        (row,) = await tx.pipeline_triggers.select()
+        (row,) = await tx[PipelineTriggerStore].select()
     with pytest.raises(TowlineError, match="another row"):
         open_webhook_secret(sealing.ring, replace(row, id="another"))
     old = replace(row, sealed_webhook=sealing.ring.seal(b"older", "pipeline-trigger"))
@@ -284,7 +291,7 @@ async def signing_pipeline(world: World) -> PipelineDraft:
     return PipelineDraft("shop", stages, [EdgeDraft("dev", "prod", gates)], triggers=[image])
 
 
-def signing(spec: model.Pipeline) -> list[HttpRule | ExternalRule]:
+def signing(spec: pipeline.Pipeline) -> list[HttpRule | ExternalRule]:
     """The rules of a pipeline that may sign."""
     rules = [rule for _, gate in spec.asked for rule in rules_of(gate.rule)]
     return [one for one in rules if isinstance(one, HttpRule | ExternalRule)]
@@ -299,7 +306,7 @@ async def test_a_key_of_elsewhere_is_named(world: World) -> None:
     with pytest.raises(Invalid, match=r"local:\w+, which is not configured"):
         await other.keys.load()
     async with world.deps.store.read() as tx:
-        assert len(await tx.data_keys.select()) == 1
+        assert len(await tx[DataKeyStore].select()) == 1
 
 
 async def test_only_who_administers_the_installation_rotates_keys(world: World) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from graphql import GraphQLNonNull, OperationType
 
-from controlplane.graphql.schema import schema
+from controlplane.api.schema import schema
 from tests.integration.controlplane.matrix import (
     ABSENT,
     ALLOWED,

@@ -13,25 +13,30 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from controlplane.domain.access import DEFAULT_PROJECT, Scope
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.audit import AuditKind
-from controlplane.domain.notifications import (
+from controlplane.audit.model.chains import AuditKind
+from controlplane.authorization import DEFAULT_PROJECT, Scope
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.clusters.operations.clusters import ClusterChange
+from controlplane.clusters.ports import ClusterStore
+from controlplane.notifications.model.notification import (
     MAX_ATTEMPTS,
     DeliveryState,
-    NotificationKind,
-    Severity,
     Sink,
     SinkType,
 )
-from controlplane.domain.services import Phase, Problem
-from controlplane.notify import client
-from controlplane.notify.outward import GuardedSender
-from controlplane.ports import PageQuery
-from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.notification_routing import NotificationRouting, StateWatcher
-from controlplane.usecases.notification_sending import NotificationSender
-from controlplane.usecases.notifications import NotificationOperations, RouterDraft, SinkDraft
+from controlplane.notifications.operations.routing import NotificationRouting, StateWatcher
+from controlplane.notifications.operations.sending import NotificationSender
+from controlplane.notifications.operations.sinks import (
+    NotificationOperations,
+    RouterDraft,
+    SinkDraft,
+)
+from controlplane.platform.notification import NotificationKind, Severity
+from controlplane.platform.outbound import client
+from controlplane.platform.outbound.outbound import GuardedSender
+from controlplane.platform.ports import PageQuery
+from controlplane.services.model.service import Phase, Problem
+from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.integration.controlplane.conftest import World, person
 
@@ -232,7 +237,7 @@ async def test_commits_get_the_state_of_each_service(
     await stand.verbs.save_sink(world.admin, draft)
     service = await world.service(await world.cluster(), repository)
     async with world.deps.store.write() as tx:
-        await tx.services.change(service.id, sha="a" * 40)
+        await tx[ServiceStore].change(service.id, sha="a" * 40)
     await world.report(service, Phase.FAILED, (Problem("sync", "no such image"),))
     await stand.send()
     ((got, headers, body),) = receiver.got
@@ -267,7 +272,7 @@ async def test_clusters_that_go_and_come_back_are_told_once(stand: Stand) -> Non
     for _ in range(3):
         await stand.watch.check_clusters()
     async with stand.world.deps.store.write() as tx:
-        await tx.clusters.change(cluster.id, pinged_at=stand.world.clock.now())
+        await tx[ClusterStore].change(cluster.id, pinged_at=stand.world.clock.now())
     for _ in range(3):
         await stand.watch.check_clusters()
     assert await stand.kinds() == [NotificationKind.CLUSTER_AWAY, NotificationKind.CLUSTER_BACK]

@@ -16,11 +16,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import ECAlgorithm
 
-from controlplane.domain.access import INSTALLATION, Verb
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.oidc.metadata import IssuerHttpClient, check_url
-from controlplane.usecases.people import GroupChange
-from controlplane.usecases.rights import BindingDraft
+from controlplane.access.oidc.metadata import IssuerHttpClient, check_url
+from controlplane.access.operations.roles import BindingDraft
+from controlplane.access.operations.users import GroupChange
+from controlplane.access.ports import UserStore
+from controlplane.authorization import INSTALLATION, Verb
+from controlplane.authorization.roles import BuiltInRole as Role
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
 from core.identity import TokenKind, new_token
 from tests.fakes.issuer import CLIENT, FakeIssuer
@@ -130,7 +131,7 @@ async def test_no_other_token_gets_in(door: Gate) -> None:
             pass
     assert let_in == []
     async with door.world.deps.store.read() as tx:
-        assert await tx.users.select() == []
+        assert await tx[UserStore].select() == []
 
 
 async def test_an_agents_call_takes_no_token_of_a_person(door: Gate) -> None:
@@ -355,5 +356,5 @@ async def test_a_rule_trusts_somebody_in_particular(door: Gate) -> None:
         with pytest.raises(Invalid):
             await exchange_rule(door, **given)
         async with door.world.deps.store.write() as tx:
-            for user in await tx.users.select():
-                await tx.users.remove(user.id)
+            for user in await tx[UserStore].select():
+                await tx[UserStore].remove(user.id)

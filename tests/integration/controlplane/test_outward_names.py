@@ -5,8 +5,8 @@ from ipaddress import ip_address
 import pytest
 from aiohttp import web
 
-from controlplane.notify.addresses import Address, AddressGuard
-from controlplane.notify.client import GuardedHttpClient
+from controlplane.platform.outbound.addresses import Address, AddressGuard
+from controlplane.platform.outbound.client import GuardedHttpClient
 from core.errors import Unavailable
 
 

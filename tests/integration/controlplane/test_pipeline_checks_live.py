@@ -13,16 +13,20 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from controlplane.domain.access import INSTALLATION, Grant, Policy, ResourceKind, Scope, Verb
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.access.roles import Role as AccessRole
-from controlplane.domain.access.roles import Rule as AccessRule
-from controlplane.domain.clusterjobs import JobPhase
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.pipelines import effects as fx
-from controlplane.domain.pipelines.model import ServiceSelector, Verification
-from controlplane.domain.pipelines.rollout import Progress, Rollout, Strategy
-from controlplane.domain.pipelines.rules import (
+from controlplane.agents.model.jobs import JobPhase
+from controlplane.agents.model.reports import Report
+from controlplane.agents.ports import ClusterJobStore
+from controlplane.authorization import INSTALLATION, Grant, Policy, ResourceKind, Scope, Verb
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.authorization.roles import Role as AccessRole
+from controlplane.authorization.roles import Rule as AccessRule
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.selectors import Selector
+from controlplane.clusters.operations.clusters import ClusterChange
+from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
+from controlplane.clusters.ports import ClusterStore
+from controlplane.pipelines.engine import effects as fx
+from controlplane.pipelines.model.gate_rules import (
     ApprovalRule,
     ExternalRule,
     HttpRule,
@@ -36,28 +40,21 @@ from controlplane.domain.pipelines.rules import (
     VersionRule,
     WorkflowRule,
 )
-from controlplane.domain.pipelines.state import GateState, GateStatus, Health, StageState
-from controlplane.domain.reports import Report, VerifiedReport
-from controlplane.domain.selectors import Selector
-from controlplane.domain.services import Phase, Problem, Service
-from controlplane.notify.outward import GuardedSender
-from controlplane.usecases.checks import CheckRunner
-from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
-from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.pipeline_overrides import ReleaseDecisions
-from controlplane.usecases.pipelines import (
-    CHECK,
-    PROMOTE,
-    RENDER,
-    TICK,
-    EdgeDraft,
-    GateDraft,
-    PipelineDraft,
-    PipelineView,
-    StageDraft,
-)
-from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.whatif import PipelineReplays
+from controlplane.pipelines.model.pipeline import ServiceSelector, Verification
+from controlplane.pipelines.model.rollout import Progress, Rollout, Strategy
+from controlplane.pipelines.model.state import GateState, GateStatus, Health, StageState
+from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
+from controlplane.pipelines.operations.gate_checks import CheckRunner
+from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.pipelines.operations.pipelines import CHECK, PROMOTE, RENDER, TICK
+from controlplane.pipelines.operations.views import PipelineView
+from controlplane.pipelines.operations.what_if import PipelineReplays
+from controlplane.platform.outbound.outbound import GuardedSender
+from controlplane.platform.ports import JobStore
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.service import Phase, Problem, Service
+from controlplane.services.model.verification import VerifiedReport
+from controlplane.services.operations.services import ServiceChange
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.spec.thresholds import Comparison
 from tests.fakes.manifests import config_map
@@ -158,11 +155,11 @@ class Stand:
         await world.pipelines.advance((await self.view()).row.id)
         for _ in range(30):
             async with world.deps.store.write() as tx:
-                jobs = await tx.jobs.claim(work, "test", world.clock.now(), 100)
+                jobs = await tx[JobStore].claim(work, "test", world.clock.now(), 100)
             await asyncio.gather(*(work[job.kind](job) for job in jobs))
             async with world.deps.store.write() as tx:
                 for job in jobs:
-                    await tx.jobs.finish(job)
+                    await tx[JobStore].finish(job)
             if not jobs:
                 return
 
@@ -252,7 +249,7 @@ async def test_what_a_metric_measures_is_kept_beside_its_gate(
     """Each answer with its release, failed ones too; numbers that are none are not kept; of many
     the newest stay, also when the pipeline is saved anew, and none outlives its gate."""
     world = stand.world
-    monkeypatch.setattr("controlplane.usecases.pipelines.MOST_MEASURED", 2)
+    monkeypatch.setattr("controlplane.pipelines.operations.pipelines.MOST_MEASURED", 2)
     twice = "vector(1) / 0 or label_replace(vector(2), 'a', 'b', '', '')"
     seen = []
     for release, query in enumerate(("vector(1.5)", twice, "vector(0.5)"), 1):
@@ -350,8 +347,8 @@ async def test_a_private_address_is_not_asked(stand: Stand, server: Answering) -
 async def end_job(stand: Stand, phase: JobPhase, **more: object) -> None:
     world = stand.world
     async with world.deps.store.write() as tx:
-        (job,) = [one for one in await tx.cluster_jobs.select() if not one.phase.final]
-        await tx.cluster_jobs.put(replace(job, phase=phase, **more))
+        (job,) = [one for one in await tx[ClusterJobStore].select() if not one.phase.final]
+        await tx[ClusterJobStore].put(replace(job, phase=phase, **more))
     assert await world.pipelines.pipeline_of_job(job.id) == (await stand.view()).row.id
     await stand.settle()
 
@@ -364,14 +361,15 @@ async def test_a_job_runs_once_in_the_cluster_and_hands_its_outputs_on(stand: St
     await stand.push()
     await stand.settle()
     async with stand.world.deps.store.read() as tx:
-        (job,) = await tx.cluster_jobs.select()
+        (job,) = await tx[ClusterJobStore].select()
     _, release = await stand.waiting()
     assert job.manifest["spec"]["containers"][0]["args"] == [release, "$HOME"]
     assert (await stand.gate()).checks["one"].job_id == job.id
     await end_job(stand, JobPhase.SUCCEEDED, outputs={"main": "IMAGE=shop:1.2\nx"})
     async with stand.world.deps.store.read() as tx:
         args = [
-            one.manifest["spec"]["containers"][0]["args"] for one in await tx.cluster_jobs.select()
+            one.manifest["spec"]["containers"][0]["args"]
+            for one in await tx[ClusterJobStore].select()
         ]
     assert ["shop:1.2"] in args
     await end_job(stand, JobPhase.SUCCEEDED)
@@ -394,7 +392,7 @@ async def test_a_stages_own_job_runs_once_its_services_are_healthy(stand: Stand)
     await stand.save(stage=StageDraft("prod", prod, workflow=workflow))
     await stand.push()
     async with stand.world.deps.store.read() as tx:
-        assert await tx.cluster_jobs.select() == []
+        assert await tx[ClusterJobStore].select() == []
     await stand.world.report(stand.services["prod"][0])
     await stand.settle()
     assert (await stand.prod()).health is Health.PROGRESSING
@@ -424,7 +422,7 @@ async def test_another_services_version_is_waited_for(stand: Stand) -> None:
     """shop waits until db is healthy with 2.x in the same cluster."""
     world = stand.world
     async with world.deps.store.read() as tx:
-        prod: Cluster | None = await tx.clusters.get(stand.services["prod"][0].cluster_id)
+        prod: Cluster | None = await tx[ClusterStore].get(stand.services["prod"][0].cluster_id)
     assert prod is not None
     repository = await world.repository("https://git.example.org/db.git")
     db = await world.service(prod, repository, "db", version="1.9.0")
@@ -534,7 +532,7 @@ async def test_a_selector_chooses_services_and_waves_follow_health(world: World)
     change = ClusterChange(name="prod-9", tags={"stage": "prod"})
     cluster, _ = await world.clusters.create(world.admin, change)
     async with world.deps.store.read() as tx:
-        repository = await tx.repositories.get(stand.services["dev"][0].repository_id or "")
+        repository = await tx[RepositoryStore].get(stand.services["dev"][0].repository_id or "")
     assert repository is not None
     late = await world.service(cluster, repository, "shop", folder="prod", promoted=True)
     stand.services["prod"].append(late)
@@ -618,7 +616,7 @@ async def test_a_cluster_that_went_back_by_itself_takes_its_stage_with_it(world:
     await stand.push("2")
     first = await world.get(stand.services["prod"][0])
     async with world.deps.store.read() as tx:
-        cluster = await tx.clusters.get(first.cluster_id)
+        cluster = await tx[ClusterStore].get(first.cluster_id)
     assert cluster is not None and first.digest is not None
     body = VerifiedReport(first.id, first.sequence, first.digest, False, "error rate 7 %", "")
     await world.agents.record(

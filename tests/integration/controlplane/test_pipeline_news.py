@@ -1,8 +1,9 @@
 """What people hear of a pipeline: a gate that waits, and what becomes of the release."""
 
-from controlplane.domain.notifications import NotificationKind
-from controlplane.ports import PageQuery
-from controlplane.usecases.notification_routing import NotificationRouting
+from controlplane.notifications.operations.routing import NotificationRouting
+from controlplane.notifications.ports import NotificationStore
+from controlplane.platform.notification import NotificationKind
+from controlplane.platform.ports import PageQuery
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_pipelines import Line
 
@@ -11,7 +12,7 @@ async def told(world: World) -> dict[NotificationKind, str]:
     """The subjects of what was routed, by kind."""
     await NotificationRouting(world.deps).route()
     async with world.deps.store.read() as tx:
-        page = await tx.notifications.page(PageQuery())
+        page = await tx[NotificationStore].page(PageQuery())
     return {one.kind: one.subject for one in page.items if one.pipeline_id}
 
 

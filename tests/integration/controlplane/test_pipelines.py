@@ -5,26 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.domain.access import ActorKind
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.ledger import AuditVerdict, LedgerStage
-from controlplane.domain.pipelines.rules import ApprovalRule
-from controlplane.domain.pipelines.state import GateStatus, Health
-from controlplane.domain.services import Phase, Problem, Service, ServiceStatus
-from controlplane.domain.verification import Verification
-from controlplane.ports import PageQuery
-from controlplane.usecases.people import GroupChange
-from controlplane.usecases.pipelines import (
-    PROMOTE,
-    RENDER,
-    TICK,
-    EdgeDraft,
-    GateDraft,
-    PipelineDraft,
-    PipelineView,
-    StageDraft,
-)
-from controlplane.usecases.services import ServiceChange
+from controlplane.access.operations.users import GroupChange
+from controlplane.authorization import ActorKind
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.pipelines.model.gate_rules import ApprovalRule
+from controlplane.pipelines.model.state import GateStatus, Health
+from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
+from controlplane.pipelines.operations.pipelines import PROMOTE, RENDER, TICK
+from controlplane.pipelines.operations.views import PipelineView
+from controlplane.platform.audit_entry import AuditVerdict
+from controlplane.platform.ports import JobStore, PageQuery
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.service import Phase, Problem, Service, ServiceStatus
+from controlplane.services.model.verification import Verification
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import LedgerStore
 from core.errors import Conflict, Forbidden, Invalid
 from core.identity import ServiceId
 from tests.fakes.manifests import config_map
@@ -86,11 +81,11 @@ class Line:
         await world.pipelines.advance((await self.view()).row.id)
         for _ in range(20):
             async with world.deps.store.write() as tx:
-                jobs = await tx.jobs.claim(work, "test", world.clock.now(), 10)
+                jobs = await tx[JobStore].claim(work, "test", world.clock.now(), 10)
             for job in jobs:
                 await work[job.kind](job)
                 async with world.deps.store.write() as tx:
-                    await tx.jobs.finish(job)
+                    await tx[JobStore].finish(job)
             if not jobs:
                 return
 
@@ -137,7 +132,7 @@ async def test_an_approval_promotes_exactly_what_was_shown(world: World) -> None
     (_, target) = view.spec.stages
     assert view.state.stages[target.id].health is Health.HEALTHY
     async with world.deps.store.read() as tx:
-        entries = await tx.ledger.select(service_id=prod.id)
+        entries = await tx[LedgerStore].select(service_id=prod.id)
     assert LedgerStage.PROMOTED in [entry.stage for entry in entries]
 
 

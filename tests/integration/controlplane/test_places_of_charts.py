@@ -2,10 +2,10 @@
 
 import pytest
 
-from controlplane.domain.repositories import Repository
-from controlplane.ports import PageQuery
-from controlplane.usecases.repositories import RepositoryChange
-from controlplane.usecases.services import ServiceChange
+from controlplane.platform.ports import PageQuery
+from controlplane.repositories.model.repository import Repository
+from controlplane.repositories.operations import RepositoryChange
+from controlplane.services.operations.services import ServiceChange
 from core.errors import Conflict, Invalid, NotFound
 from core.spec.source import GitCredentials, RepositoryKind, chart_of_ref, chart_ref
 from tests.fakes.manifests import config_map

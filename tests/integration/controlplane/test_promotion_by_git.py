@@ -10,32 +10,27 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.jobs import Job
-from controlplane.domain.ledger import LedgerEntry, LedgerStage
-from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite, WriteMode
-from controlplane.domain.pipelines.rules import ApprovalRule, Rule
-from controlplane.domain.pipelines.state import GitChangeState, Health, StageState
-from controlplane.domain.services import Service
-from controlplane.events.memory import MemoryBus
-from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.storage.engine import make_engine
-from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import OperationContext
-from controlplane.usecases.gitpromotions import GitPromotions
-from controlplane.usecases.pipeline_overrides import ReleaseDecisions
-from controlplane.usecases.pipelines import (
-    CLEAN_UP,
-    FOLLOW_REQUEST,
-    PROMOTE,
-    RENDER,
-    EdgeDraft,
-    GateDraft,
-    PipelineDraft,
-    PipelineView,
-    StageDraft,
-)
-from controlplane.usecases.repositories import RepositoryChange
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.pipelines.model.gate_rules import ApprovalRule, Rule
+from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite, WriteMode
+from controlplane.pipelines.model.state import GitChangeState, Health, StageState
+from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
+from controlplane.pipelines.operations.git_promotions import GitPromotions
+from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.pipelines.operations.pipelines import CLEAN_UP, FOLLOW_REQUEST, PROMOTE, RENDER
+from controlplane.pipelines.operations.views import PipelineView
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import OperationContext
+from controlplane.platform.jobs import Job
+from controlplane.platform.ports import JobStore
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.repositories.operations import RepositoryChange
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.service import Service
+from controlplane.services.ports import LedgerStore, ServiceStore
+from controlplane.store.repositories import REPOSITORIES
 from core.errors import Conflict, Forbidden, Unavailable
 from core.identity import ServiceId
 from core.runtime.clock import SystemClock
@@ -186,12 +181,12 @@ class Stand:
         await self.world.pipelines.advance((await self.view()).row.id)
         for _ in range(20):
             async with deps.store.write() as tx:
-                jobs = await tx.jobs.claim(work, "test", self.world.clock.now(), 100)
+                jobs = await tx[JobStore].claim(work, "test", self.world.clock.now(), 100)
             for job in jobs:
                 await work[job.kind](job)
             async with deps.store.write() as tx:
                 for job in jobs:
-                    await tx.jobs.finish(job)
+                    await tx[JobStore].finish(job)
             if not jobs:
                 return
 
@@ -203,7 +198,7 @@ class Stand:
     async def tidy(self) -> None:
         """Take back what is due to be, of pipelines that are gone too."""
         async with self.world.deps.store.write() as tx:
-            jobs = await tx.jobs.claim([CLEAN_UP], "test", self.world.clock.now(), 100)
+            jobs = await tx[JobStore].claim([CLEAN_UP], "test", self.world.clock.now(), 100)
         for job in jobs:
             await self.tidied(job)
 
@@ -241,7 +236,7 @@ class Stand:
     async def promoted(self) -> list[LedgerEntry]:
         async with self.world.deps.store.read() as tx:
             id = self.services["prod"].id
-            return await tx.ledger.select(service_id=[id], stage=LedgerStage.PROMOTED)
+            return await tx[LedgerStore].select(service_id=[id], stage=LedgerStage.PROMOTED)
 
     def branches(self) -> set[str]:
         """Those of the repository, but for that of the services."""
@@ -277,7 +272,7 @@ async def stand(tmp_path: Path, git_server: GitServer, cache: GitCache) -> Async
     await web.TCPSite(running, "127.0.0.1", 0).start()
     host.url = f"http://127.0.0.1:{running.addresses[0][1]}"
     side = build_write_service(GitCacheSettings(data_dir=tmp_path), SystemClock(), None)
-    store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)))
+    store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)), REPOSITORIES)
     clock, sealer = FakeClock(), EnvelopeSealer(b"k" * 32)
     hosts = GitHostAdapter(side, cache.specs)
     deps = OperationContext(store, MemoryBus(), cache, sealer, clock, hosts)
@@ -420,7 +415,7 @@ async def test_services_of_another_repository_are_not_written_to_by_nobodys_leav
     await stand.save(GitWrite((IMAGE,)))
     other = await stand.world.repository("https://git.example.org/other.git")
     async with stand.world.deps.store.write() as tx:
-        await tx.services.change(stand.services["prod"].id, repository_id=other.id)
+        await tx[ServiceStore].change(stand.services["prod"].id, repository_id=other.id)
     await stand.release("2")
     (candidate,) = (await stand.view()).state.candidates.values()
     assert "must save it again" in candidate.render_error

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controlplane.notify.outward import GuardedSender
-from controlplane.ports import RegistryAccount
-from controlplane.registry.client import RegistryClient
+from controlplane.platform.outbound.outbound import GuardedSender
+from controlplane.repositories.ports import RegistryAccount
+from controlplane.repositories.registry.client import RegistryClient
 from core.errors import NotFound, Unavailable
 from core.runtime.clock import SystemClock
 from tests.servers.registry import PASSWORD, USER, Registry, find_registry
@@ -35,7 +35,7 @@ async def client() -> AsyncIterator[RegistryClient]:
 async def test_all_pages_of_tags_are_read_where_one_signs_in(
     registry: Registry, client: RegistryClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controlplane.registry.client._PAGE", 2)
+    monkeypatch.setattr("controlplane.repositories.registry.client._PAGE", 2)
     for number in range(5):
         registry.push("team/shop", f"1.{number}", THEN)
     image = f"{registry.host}/team/shop"

@@ -6,13 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.domain.access import Scope
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.commands import Command, CommandKind, CommandState
-from controlplane.domain.reports import CommandReport, MirrorReport, RemoteRenderResult, Report
-from controlplane.usecases.renders import AgentRenderedManifests
-from controlplane.usecases.services import ServiceChange
+from controlplane.agents.model.reports import (
+    CommandReport,
+    MirrorReport,
+    RemoteRenderResult,
+    Report,
+)
+from controlplane.agents.operations.agent_renders import AgentRenderedManifests
+from controlplane.authorization import Scope
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.ports import CommandStore
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import ServiceStore
 from core.errors import Invalid, NotFound, Unavailable
 from core.identity import RepositoryId, local_id
 from core.sealing import SealedSecret
@@ -66,7 +73,9 @@ async def waiting(world: World) -> Command:
     """The one order, once it is there."""
     for _ in range(200):
         async with world.deps.store.read() as tx:
-            found = await tx.commands.select(kind=CommandKind.RENDER, state=CommandState.WAITING)
+            found = await tx[CommandStore].select(
+                kind=CommandKind.RENDER, state=CommandState.WAITING
+            )
         if found:
             return found[0]
         await asyncio.sleep(0.01)
@@ -109,7 +118,7 @@ async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
         "sha256:in", BUNDLE.digest, len(BUNDLE.data), 1, False, ("shop",), attestation=WORD
     )
     async with world.deps.store.read() as tx:
-        (done,) = await tx.commands.select(kind=CommandKind.RENDER)
+        (done,) = await tx[CommandStore].select(kind=CommandKind.RENDER)
     assert "box" not in done.payload
 
 
@@ -161,7 +170,7 @@ async def test_an_agent_that_was_never_there_is_named(
     with pytest.raises(Unavailable, match="rendering agent of dev is not connected"):
         await placed.render(await order(world, cluster))
     async with world.deps.store.read() as tx:
-        assert await tx.commands.select(kind=CommandKind.RENDER) == []
+        assert await tx[CommandStore].select(kind=CommandKind.RENDER) == []
 
 
 async def test_who_may_not_write_a_cluster_may_not_have_its_agent_work(world: World) -> None:
@@ -200,7 +209,7 @@ async def test_what_a_cluster_reads_by_itself_is_not_followed_here(world: World)
     )
     await world.agents.record(cluster.id, [Report(1, world.clock.now(), body)])
     async with world.deps.store.read() as tx:
-        (shown,) = await tx.services.select(cluster_id=cluster.id)
+        (shown,) = await tx[ServiceStore].select(cluster_id=cluster.id)
     assert shown.mirrored and shown.origin == repository.url
     await world.repositories.follow_all()
     assert world.manifests.specs[repository.id].refs == frozenset()

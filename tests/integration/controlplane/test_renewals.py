@@ -5,12 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.domain.access import Actor
-from controlplane.domain.access.roles import BuiltInRole
-from controlplane.domain.audit import AuditFilter, AuditKind
-from controlplane.domain.people import SESSION_LIFE
-from controlplane.ports import PageQuery
-from controlplane.usecases.renewals import IssuedTokens
+from controlplane.access.model.users import SESSION_LIFE
+from controlplane.access.operations.refresh_tokens import IssuedTokens
+from controlplane.access.ports import TokenStore, UserStore
+from controlplane.audit.model.chains import AuditFilter, AuditKind
+from controlplane.audit.ports import AuditLog
+from controlplane.authorization import Actor
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.platform.ports import PageQuery
 from core.errors import Unauthenticated
 from core.identity import TokenKind, token_hash
 from tests.integration.controlplane.conftest import World
@@ -30,7 +32,7 @@ async def person(door: Gate) -> Actor:
     admin = door.world.admin
     await door.world.people.upsert(admin, "bo@example.org", None, BuiltInRole.VIEWER)
     async with door.world.deps.store.read() as tx:
-        user = await tx.users.find(email="bo@example.org")
+        user = await tx[UserStore].find(email="bo@example.org")
     assert user is not None
     return await door.identity.actor_of(user.id)
 
@@ -82,8 +84,8 @@ async def test_a_spent_refresh_token_ends_all_that_came_from_its_sign_in(door: G
     assert not await is_good(door, first.secret) and not await is_good(door, second.secret)
     assert await is_good(door, other.secret)
     async with door.world.deps.store.read() as tx:
-        rows = await tx.audit.search(AuditFilter(action="endTokens"), PageQuery())
-        kinds = await tx.audit.search(AuditFilter(kind=AuditKind.SIGN_IN), PageQuery())
+        rows = await tx[AuditLog].search(AuditFilter(action="endTokens"), PageQuery())
+        kinds = await tx[AuditLog].search(AuditFilter(kind=AuditKind.SIGN_IN), PageQuery())
     assert [(one.target, one.source) for one in rows.items] == [("kubectl", SOURCE)]
     assert {"renewToken", "endTokens"} <= {one.action for one in kinds.items}
 
@@ -111,7 +113,7 @@ async def test_no_renewal_beyond_the_end_of_a_session(door: Gate) -> None:
     await refused(door, given.refresh)
     await begun(door)
     async with door.world.deps.store.read() as tx:
-        assert len(await tx.tokens.select(kind=TokenKind.REFRESH)) == 1
+        assert len(await tx[TokenStore].select(kind=TokenKind.REFRESH)) == 1
 
 
 async def test_a_refresh_token_opens_nothing_and_is_kept_as_its_hash(door: Gate) -> None:
@@ -120,6 +122,6 @@ async def test_a_refresh_token_opens_nothing_and_is_kept_as_its_hash(door: Gate)
     await refused(door, given.secret)
     await refused(door, "twr_made-up")
     async with door.world.deps.store.read() as tx:
-        (row,) = await tx.tokens.select(kind=TokenKind.REFRESH)
+        (row,) = await tx[TokenStore].select(kind=TokenKind.REFRESH)
     assert row.hash == token_hash(given.refresh)
     assert given.refresh not in repr(given) and given.secret not in repr(given)

@@ -5,7 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.domain.access import (
+from controlplane.access.model.bindings import AccessRequestState, Project
+from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.projects import ProjectChange
+from controlplane.access.operations.roles import BindingDraft, RoleChange
+from controlplane.access.operations.users import GroupChange
+from controlplane.access.ports import ProjectStore, RoleBindingStore, TokenStore
+from controlplane.authorization import (
     DEFAULT_PROJECT,
     INSTALLATION,
     KubernetesRights,
@@ -15,18 +21,15 @@ from controlplane.domain.access import (
     Scope,
     Verb,
 )
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.access.roles import KubernetesRequest
-from controlplane.domain.bindings import AccessRequestState, Project
-from controlplane.ports import PageQuery
-from controlplane.usecases.access import ProxyAccess
-from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.people import GroupChange
-from controlplane.usecases.projects import ProjectChange
-from controlplane.usecases.repositories import RepositoryChange
-from controlplane.usecases.rights import BindingDraft, RoleChange
-from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.subjects import Subjects
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.authorization.roles import KubernetesRequest
+from controlplane.clusters.operations.clusters import ClusterChange
+from controlplane.clusters.operations.kubernetes_access import ProxyAccess
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.ports import PageQuery
+from controlplane.repositories.operations import RepositoryChange
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.integration.controlplane.conftest import World, person
 
@@ -266,7 +269,13 @@ async def test_refused_lists_of_readers_leave_nothing_made_and_nothing_changed(
 
     async def state() -> tuple[object, ...]:
         async with world.deps.store.read() as tx:
-            rows = [tx.projects, tx.clusters, tx.services, tx.bindings, tx.tokens]
+            rows = [
+                tx[ProjectStore],
+                tx[ClusterStore],
+                tx[ServiceStore],
+                tx[RoleBindingStore],
+                tx[TokenStore],
+            ]
             return tuple([await one.select() for one in rows])
 
     before = await state()
@@ -398,7 +407,7 @@ async def test_bindings_of_ones_place_are_found_among_very_many(world: World) ->
     row = (await world.rights.bind(world.admin, draft)).row
     async with world.deps.store.write() as tx:
         for _ in range(1_001):
-            await tx.bindings.add(replace(row, id=world.deps.new_id()))
+            await tx[RoleBindingStore].add(replace(row, id=world.deps.new_id()))
     here = replace(draft, scope=shop.target.scope)
     made = (await world.rights.bind(world.admin, here)).row
     seen = await world.rights.bindings(person(Role.ADMIN, scope=shop.target.scope))

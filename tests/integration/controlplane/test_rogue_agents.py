@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from controlplane.agentlink.server import AgentLink
+from controlplane.agents.link.server import AgentLink
+from controlplane.clusters.ports import ClusterStore
 from core.rpc.calls import CallFailed, CallStatus, ServerLimits
 from core.rpc.grpcio import GrpcioChannel
 from core.rpc.http2_server import Http2Server
@@ -48,7 +49,7 @@ async def test_an_impossible_count_of_nodes_is_not_kept(world: World) -> None:
     assert ended.status is CallStatus.INVALID_ARGUMENT
     assert "nodes" in ended.message
     async with world.deps.store.read() as tx:
-        assert [one.nodes for one in await tx.clusters.select()] == [None]
+        assert [one.nodes for one in await tx[ClusterStore].select()] == [None]
 
 
 async def test_an_impossible_report_number_ends_the_call_with_a_reason(world: World) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from controlplane.api.schema import schema
+from controlplane.authorization import ANONYMOUS, SYSTEM
 from controlplane.compose import ControlPlane, build
-from controlplane.domain.access import ANONYMOUS, SYSTEM
-from controlplane.graphql.context import Context
-from controlplane.graphql.schema import schema
+from controlplane.platform.graphql.context import Context
 from controlplane.settings import ControlPlaneSettings, KekSettings, SecretSettings
 from core.errors import Invalid, Unauthenticated
 from tests import migrated
@@ -48,7 +48,7 @@ async def closed(plane: ControlPlane) -> None:
 
 async def ask(plane: ControlPlane, document: str, **variables: Any) -> Any:
     """The data; or what the first error says."""
-    context = Context(plane.verbs, caller=SYSTEM)
+    context = Context(plane.api, caller=SYSTEM)
     result = await schema.execute(document, variables, context_value=context)
     return str(result.errors[0].message) if result.errors else result.data
 
@@ -77,7 +77,7 @@ async def test_values_go_in_and_never_come_out(plane: ControlPlane) -> None:
 
 async def test_every_verb_decides_before_it_looks(plane: ControlPlane) -> None:
     """No verb on secrets, keys, contexts and flow touches the store for a stranger."""
-    all_of_them = plane.verbs
+    all_of_them = plane.operations
     groups = (
         all_of_them.secrets,
         all_of_them.keys,

@@ -6,17 +6,17 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.domain.rotation import RotationPhase, RotationPlan
-from controlplane.domain.secrets import SecretSource, SourceKind
-from controlplane.domain.services import Phase
-from controlplane.loops.secrets import SecretLoop
-from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.secrets.external import ExternalSecretSources
-from controlplane.secrets.keks import LocalKek
-from controlplane.usecases.keys import DataKeyOperations
-from controlplane.usecases.refreshing import SecretRefresher
-from controlplane.usecases.rotations import Rotations
-from controlplane.usecases.secrets import SecretChange, Secrets
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.secrets.backends.external import ExternalSecretSources
+from controlplane.secrets.backends.keks import LocalKek
+from controlplane.secrets.loop import SecretLoop
+from controlplane.secrets.model.rotation import RotationPhase, RotationPlan
+from controlplane.secrets.model.secret import SecretSource, SourceKind
+from controlplane.secrets.operations.keys import DataKeyOperations
+from controlplane.secrets.operations.refresh import SecretRefresher
+from controlplane.secrets.operations.rotations import Rotations
+from controlplane.secrets.operations.secrets import SecretChange, Secrets
+from controlplane.services.model.service import Phase
 from core.runtime.clock import SystemClock
 from core.sealing import SealedSecret, SealingKey
 from tests.integration.controlplane.conftest import World

@@ -6,17 +6,24 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.access import BUILT_IN, INSTALLATION, Grant, Policy, Scope
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.rotation import RotationDecision, RotationPhase, RotationPlan
-from controlplane.domain.secrets import Secret
-from controlplane.domain.services import Phase, Service
-from controlplane.ports import PageQuery
-from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
-from controlplane.usecases.projects import ProjectChange
-from controlplane.usecases.rotations import Rotations
-from controlplane.usecases.secrets import SecretChange, Secrets
-from controlplane.usecases.services import ServiceChange
+from controlplane.access.operations.projects import ProjectChange
+from controlplane.audit.ports import AuditLog
+from controlplane.authorization import BUILT_IN, INSTALLATION, Grant, Policy, Scope
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
+from controlplane.platform.ports import PageQuery
+from controlplane.secrets.model.rotation import (
+    RotationDecision,
+    RotationPhase,
+    RotationPlan,
+)
+from controlplane.secrets.model.secret import Secret
+from controlplane.secrets.operations.rotations import Rotations
+from controlplane.secrets.operations.secrets import SecretChange, Secrets
+from controlplane.secrets.ports import SecretVersionStore
+from controlplane.services.model.service import Phase, Service
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import LedgerStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import Role, World, person
@@ -74,8 +81,8 @@ async def test_no_verb_answers_with_a_value(world: World, secrets: Secrets) -> N
         ]
     )
     async with world.deps.store.read() as tx:
-        rows = await tx.secret_versions.select()
-        told += repr([await tx.ledger.select(), await tx.audit.select()])
+        rows = await tx[SecretVersionStore].select()
+        told += repr([await tx[LedgerStore].select(), await tx[AuditLog].select()])
     assert CANARY.decode() not in told
     assert all(CANARY not in (row.sealed or b"") for row in rows)
 
@@ -95,7 +102,7 @@ async def test_a_new_value_raises_the_sequence_of_each_user_once(
     assert (await world.get(stranger)).sequence == stranger.sequence
     assert await opened(world, service) == {"password": b"second"}
     async with world.deps.store.read() as tx:
-        last = (await tx.ledger.select(service_id=service.id))[-1]
+        last = (await tx[LedgerStore].select(service_id=service.id))[-1]
     assert last.message == "secrets: password is version 2 of db"
 
 
@@ -121,7 +128,7 @@ async def test_a_pinned_use_keeps_its_version(world: World, secrets: Secrets) ->
     await secrets.use(world.admin, service.id, {"password": (secret.id, None)})
     await secrets.revoke(world.admin, secret.id, 1)
     async with world.deps.store.read() as tx:
-        row = await tx.secret_versions.find(secret_id=secret.id, number=1)
+        row = await tx[SecretVersionStore].find(secret_id=secret.id, number=1)
     assert row.sealed is None and row.revoked_at is not None
     with pytest.raises(Conflict, match="current"):
         await secrets.revoke(world.admin, secret.id, 2)

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.domain.access import Limit, Resource, ResourceKind, Verb
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.ledger import AuditVerdict
-from controlplane.ports import PageQuery
-from controlplane.usecases.signin import DevicePending
+from controlplane.access.operations.sign_in import DevicePending
+from controlplane.authorization import Limit, Resource, ResourceKind, Verb
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.platform.audit_entry import AuditVerdict
+from controlplane.platform.ports import PageQuery
 from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, Unauthenticated
 from core.identity import TokenKind, token_kind
 from tests.integration.controlplane.conftest import World

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.notify.outward import GuardedSender
+from controlplane.platform.outbound.outbound import GuardedSender
 from core.errors import Unavailable
 from tests.fakes.tls import TestAuthority
 

@@ -5,23 +5,30 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.access import Scope
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.globals import GlobalService
-from controlplane.domain.owners import LeavePolicy
-from controlplane.domain.ownership import OwnerKind
-from controlplane.domain.repositories import Repository
-from controlplane.domain.services import Removal, Service
-from controlplane.ports import ANY
-from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
-from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.definitions import GeneratorChange
-from controlplane.usecases.globals import GlobalChange, GlobalServices
-from controlplane.usecases.projects import ProjectChange
-from controlplane.usecases.repositories import RepositoryChange
-from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.targets import MAX_CHANGES_PER_TRANSACTION, GeneratorReconciler
+from controlplane.access.operations.projects import ProjectChange
+from controlplane.authorization import Scope
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.removal import Removal
+from controlplane.clusters.operations.clusters import ClusterChange
+from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
+from controlplane.clusters.ports import ClusterGroupStore
+from controlplane.generators.model.definitions import LeavePolicy
+from controlplane.generators.model.global_service import GlobalService
+from controlplane.generators.operations.definitions import GeneratorChange
+from controlplane.generators.operations.global_services import GlobalChange, GlobalServices
+from controlplane.generators.operations.reconciler import (
+    MAX_CHANGES_PER_TRANSACTION,
+    GeneratorReconciler,
+)
+from controlplane.generators.ports import GlobalServiceStore
+from controlplane.platform.ports import ANY
+from controlplane.repositories.model.repository import Repository
+from controlplane.repositories.operations import RepositoryChange
+from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import Service
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.spec.source import RepositoryKind, chart_ref
 from tests.fakes.manifests import config_map
@@ -73,7 +80,7 @@ class Fleet:
 
     async def owned(self, one: GlobalService) -> list[Service]:
         async with self.world.deps.store.read() as tx:
-            return await tx.services.select(owner_id=one.id)
+            return await tx[ServiceStore].select(owner_id=one.id)
 
 
 @pytest.fixture
@@ -191,11 +198,11 @@ async def test_a_cluster_that_leaves_is_treated_as_the_policy_says(
     one = await fleet.create(selector={"tags": {"tier": "prod"}}, leave=leave)
     (service,) = await fleet.owned(one)
     async with fleet.world.deps.store.write() as tx:
-        await tx.services.change(service.id, sequence=3)
+        await tx[ServiceStore].change(service.id, sequence=3)
     await fleet.world.clusters.update(fleet.world.admin, eu.id, ClusterChange(tags={}))
     await fleet.look(one)
     async with fleet.world.deps.store.read() as tx:
-        left = await tx.services.find(id=service.id, deleted_at=ANY)
+        left = await tx[ServiceStore].find(id=service.id, deleted_at=ANY)
     assert left is not None and left.deleted_at is not None
     assert left.removal is (Removal.CASCADE if leave is LeavePolicy.DELETE else Removal.ORPHAN)
 
@@ -253,7 +260,7 @@ async def test_what_cannot_be_found_out_deletes_nothing(fleet: Fleet) -> None:
     await fleet.look(one)
     assert len(await fleet.owned(one)) == 1
     async with world.deps.store.read() as tx:
-        kept = await tx.services.get(source.id)
+        kept = await tx[ServiceStore].get(source.id)
     assert kept is not None
 
     async def stays() -> None:
@@ -262,17 +269,17 @@ async def test_what_cannot_be_found_out_deletes_nothing(fleet: Fleet) -> None:
         assert (await fleet.now(one)).problem
 
     async with world.deps.store.write() as tx:
-        await tx.services.remove(source.id)
+        await tx[ServiceStore].remove(source.id)
     await stays()
     async with world.deps.store.write() as tx:
-        await tx.services.add(replace(kept, repository_id=None))
+        await tx[ServiceStore].add(replace(kept, repository_id=None))
     await stays()
     async with world.deps.store.write() as tx:
-        await tx.services.put(kept)
-        await tx.cluster_groups.remove(group.id)
+        await tx[ServiceStore].put(kept)
+        await tx[ClusterGroupStore].remove(group.id)
     await stays()
     async with world.deps.store.write() as tx:
-        await tx.cluster_groups.add(group)
+        await tx[ClusterGroupStore].add(group)
     await fleet.look(one)
     assert (await fleet.now(one)).problem == ""
 
@@ -360,7 +367,7 @@ async def test_a_preview_tells_and_changes_nothing(fleet: Fleet) -> None:
     plan = await fleet.globals.preview(fleet.world.admin, None, fleet.change())
     assert (len(plan.create), plan.size) == (2, 2)
     async with fleet.world.deps.store.read() as tx:
-        assert await tx.services.select() == [] and await tx.globals.select() == []
+        assert await tx[ServiceStore].select() == [] and await tx[GlobalServiceStore].select() == []
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,24 @@ from typing import Any
 import orjson
 import pytest
 
-from controlplane.domain.owners import LeavePolicy
-from controlplane.domain.repositories import Repository
-from controlplane.domain.services import Service
-from controlplane.domain.sets import (
+from controlplane.generators.model.definitions import LeavePolicy
+from controlplane.generators.model.service_set import (
     Generator,
     GitFolderGenerator,
     PullRequest,
     PullRequestGenerator,
     ServiceSet,
 )
-from controlplane.usecases.definitions import GeneratorChange
-from controlplane.usecases.namespaces import ManagedNamespaces, NamespaceChange
-from controlplane.usecases.repositories import RepositoryChange
-from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.sets import ServiceSets, SetChange
-from controlplane.usecases.targets import GeneratorReconciler
+from controlplane.generators.operations.definitions import GeneratorChange
+from controlplane.generators.operations.namespaces import ManagedNamespaces, NamespaceChange
+from controlplane.generators.operations.reconciler import GeneratorReconciler
+from controlplane.generators.operations.service_sets import ServiceSets, SetChange
+from controlplane.generators.ports import ServiceSetStore
+from controlplane.repositories.model.repository import Repository
+from controlplane.repositories.operations import RepositoryChange
+from controlplane.services.model.service import Service
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid, NotFound, Unavailable
 from core.identity import RepositoryId
 from core.spec.source import RepositoryKind, chart_ref
@@ -70,7 +72,7 @@ class Stand:
 
     async def owned(self, one: Any) -> list[Service]:
         async with self.world.deps.store.read() as tx:
-            return await tx.services.select(owner_id=one.id)
+            return await tx[ServiceStore].select(owner_id=one.id)
 
     def request(self, number: int, branch: str = "feature") -> PullRequest:
         return PullRequest(number, branch, "a" * 40, self.world.clock.now(), labels=("preview",))
@@ -209,7 +211,7 @@ async def test_a_preview_of_a_set_tells_all_and_saves_nothing(stand: Stand) -> N
     plan = await stand.sets.preview(stand.world.admin, None, bad)
     assert plan.create == () and plan.problems
     async with stand.world.deps.store.read() as tx:
-        assert await tx.sets.select() == [] and await tx.services.select() == []
+        assert await tx[ServiceSetStore].select() == [] and await tx[ServiceStore].select() == []
 
 
 async def test_a_set_needs_a_template_and_repositories_that_are_there(stand: Stand) -> None:

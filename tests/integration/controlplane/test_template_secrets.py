@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.access import INSTALLATION, Grant, Policy, Verb
-from controlplane.domain.access.roles import Role as AccessRole
-from controlplane.domain.access.roles import Rule
-from controlplane.domain.globals import GlobalService
-from controlplane.domain.secrets import Secret
-from controlplane.usecases.globals import GlobalChange
-from controlplane.usecases.secrets import SecretChange, Secrets
-from controlplane.usecases.services import ServiceChange
+from controlplane.authorization import INSTALLATION, Grant, Policy, Verb
+from controlplane.authorization.roles import Role as AccessRole
+from controlplane.authorization.roles import Rule
+from controlplane.generators.model.global_service import GlobalService
+from controlplane.generators.operations.global_services import GlobalChange
+from controlplane.secrets.model.secret import Secret
+from controlplane.secrets.operations.secrets import SecretChange, Secrets
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import SecretUseStore
 from core.errors import Forbidden, Invalid
 from tests.integration.controlplane.conftest import person
 from tests.integration.controlplane.test_targets_of_globals import Fleet, fleet
@@ -46,7 +47,7 @@ class Vault:
     async def held(self) -> dict[str, set[tuple[str, str, int]]]:
         """By service: name, secret and version of each use."""
         async with self.world.deps.store.read() as tx:
-            rows = await tx.secret_uses.select()
+            rows = await tx[SecretUseStore].select()
         found: dict[str, set[tuple[str, str, int]]] = {}
         for row in rows:
             found.setdefault(row.service_id, set()).add((row.name, row.secret_id, row.version))

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from controlplane.agentlink import messages
-from controlplane.domain.clusters import AgentMode
-from controlplane.domain.ledger import LedgerStage
-from controlplane.domain.objects import ObjectName, PlannedAction
-from controlplane.domain.reports import Report
-from controlplane.domain.services import ComponentState as State
-from controlplane.domain.services import (
+from controlplane.agents.link import messages
+from controlplane.agents.model.reports import Report
+from controlplane.agents.operations.agents import AgentOperations
+from controlplane.agents.operations.report_batch import ReportLimits
+from controlplane.clusters.model.cluster import AgentMode
+from controlplane.platform.ports import PageQuery
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.objects import ObjectName, PlannedAction
+from controlplane.services.model.service import ComponentState as State
+from controlplane.services.model.service import (
     FieldCondition,
     HealthRule,
     IgnoredDifference,
@@ -22,10 +25,8 @@ from controlplane.domain.services import (
     ServiceStatus,
     SyncOptions,
 )
-from controlplane.ports import PageQuery
-from controlplane.usecases.agents import AgentOperations
-from controlplane.usecases.reportbatch import ReportLimits
-from controlplane.usecases.services import ServiceChange
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import ComponentStore, RevisionStore
 from core.errors import Conflict, Invalid
 from core.identity import local_id
 from core.runtime.clock import SystemClock
@@ -208,7 +209,7 @@ async def test_inventories_that_are_committed_together_count_in_their_order(
 
     async def shown() -> set[str]:
         async with world.deps.store.read() as tx:
-            return {one.name for one in await tx.components.select(service_id=service.id)}
+            return {one.name for one in await tx[ComponentStore].select(service_id=service.id)}
 
     async def record(*reports: Report) -> None:
         await world.agents.record(service.cluster_id, reports)
@@ -357,7 +358,7 @@ async def test_what_a_cluster_may_have_shown_is_bounded(world: World) -> None:
 
     async def shown() -> set[str]:
         async with world.deps.store.read() as tx:
-            return {one.name for one in await tx.components.select(cluster_id=cluster.id)}
+            return {one.name for one in await tx[ComponentStore].select(cluster_id=cluster.id)}
 
     for number, name in enumerate("abc", 1):
         told = mirrored(name, service_id=local_id("cluster", name))
@@ -419,7 +420,7 @@ async def test_a_return_to_a_revision_brings_its_signature_back(
     word = Attestation("sha256:k", b"\x00statement\xff", b"\x01signature")
     assert service.revision_id is not None
     async with world.deps.store.write() as tx:
-        await tx.revisions.change(service.revision_id, attestation=word)
+        await tx[RevisionStore].change(service.revision_id, attestation=word)
     assert service.attestation is None
     after = await world.services.rollback(world.admin, service.id, service.revision_id)
     told = messages.desired(await world.get(after)).spec.attestation

@@ -13,40 +13,42 @@ import pytest
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.jobs import MAX_ATTEMPTS, Job
-from controlplane.domain.notification_bodies import signature
-from controlplane.domain.pipelines.codec import effect_to_json
-from controlplane.domain.pipelines.effects import WriteFinding
-from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
-from controlplane.domain.pipelines.rules import ExternalRule
-from controlplane.domain.pipelines.state import FoundStatus, GitChangeState, TriggerState
-from controlplane.domain.pipelines.triggers import (
+from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.pipelines.engine.codec import effect_to_json
+from controlplane.pipelines.engine.effects import WriteFinding
+from controlplane.pipelines.http import MAX_BYTES, WebhookRoutes
+from controlplane.pipelines.model.gate_rules import ExternalRule
+from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite
+from controlplane.pipelines.model.records import PipelineTrigger
+from controlplane.pipelines.model.state import FoundStatus, GitChangeState, TriggerState
+from controlplane.pipelines.model.triggers import (
     ChartRule,
     ImageRule,
     TagPolicy,
     TagRule,
     TriggerRule,
 )
-from controlplane.domain.promotion import PipelineTrigger
-from controlplane.domain.services import Service
-from controlplane.http.hooks import MAX_BYTES, WebhookRoutes
-from controlplane.notify.outward import GuardedSender
-from controlplane.ports import HttpReply, RegistryAccount
-from controlplane.registry.client import MAX_TAGS, RegistryClient
-from controlplane.usecases.pipeline_overrides import ReleaseDecisions
-from controlplane.usecases.pipelines import (
-    WRITE,
+from controlplane.pipelines.operations.drafts import (
     EdgeDraft,
     GateDraft,
     PipelineDraft,
-    PipelineView,
     StageDraft,
     TriggerDraft,
 )
-from controlplane.usecases.repositories import RepositoryChange
-from controlplane.usecases.triggerrows import TRIGGER
-from controlplane.usecases.triggers import Triggers
+from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.pipelines.operations.pipelines import WRITE
+from controlplane.pipelines.operations.trigger_rows import TRIGGER
+from controlplane.pipelines.operations.triggers import Triggers
+from controlplane.pipelines.operations.views import PipelineView
+from controlplane.platform.jobs import MAX_ATTEMPTS, Job
+from controlplane.platform.outbound.outbound import GuardedSender
+from controlplane.platform.outbound_ports import HttpReply
+from controlplane.platform.ports import JobStore
+from controlplane.platform.webhook_signatures import signature
+from controlplane.repositories.operations import RepositoryChange
+from controlplane.repositories.ports import RegistryAccount
+from controlplane.repositories.registry.client import MAX_TAGS, RegistryClient
+from controlplane.services.model.service import Service
 from core.errors import Forbidden, Invalid, NotFound, Unavailable
 from core.identity import RepositoryId
 from core.runtime.clock import SystemClock
@@ -272,12 +274,12 @@ class Stand:
         work, looks = {TRIGGER: self.triggers.look, WRITE: self.triggers.write}, 0
         while True:
             async with self.world.deps.store.write() as tx:
-                jobs = await tx.jobs.claim(work, "test", self.world.clock.now(), 10)
+                jobs = await tx[JobStore].claim(work, "test", self.world.clock.now(), 10)
             for job in jobs:
                 looks += job.kind == TRIGGER
                 await work[job.kind](job)
                 async with self.world.deps.store.write() as tx:
-                    await tx.jobs.finish(job)
+                    await tx[JobStore].finish(job)
             if not jobs:
                 return looks
 
@@ -486,7 +488,7 @@ async def test_a_signed_call_of_a_ci_answers_at_its_gate(stand: Stand) -> None:
     await stand.world.report(stand.services[0])
     await stand.world.pipelines.advance(view.row.id)
     async with stand.world.deps.store.write() as tx:
-        jobs = await tx.jobs.claim(["pipeline.render"], "test", stand.world.clock.now(), 10)
+        jobs = await tx[JobStore].claim(["pipeline.render"], "test", stand.world.clock.now(), 10)
     for job in jobs:
         await stand.world.promotions.render(job)
     view = await stand.view()

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import orjson
 
-from controlplane.domain.access import SYSTEM
-from controlplane.domain.audit import AuditKind, ChainHead, ChainVerifier
-from controlplane.domain.ledger import AuditEntry, AuditVerdict
+from controlplane.audit.model.chains import AuditKind, ChainHead, ChainVerifier
+from controlplane.authorization import SYSTEM
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.test_signing_in import PASSWORD, own, set_up
 from tests.integration.serve.waiting import until

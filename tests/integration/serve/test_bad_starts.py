@@ -9,8 +9,8 @@ import pytest
 from cryptography.x509 import DNSName, load_pem_x509_certificate
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from controlplane.storage.engine import make_engine, sqlite_url
-from controlplane.storage.migrate import migrate
+from controlplane.platform.store.engine import make_engine, sqlite_url
+from controlplane.store.migrate import migrate
 from core.errors import Invalid, TowlineError
 from core.runtime.clock import SystemClock
 from tests import migrated

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
-from controlplane.usecases.deps import PIPELINE
+from controlplane.platform.context import PIPELINE
 from tests.integration.serve.conftest import Running, running
 from tests.integration.serve.test_git import shop
 from towline.demo.git_server import GitServer

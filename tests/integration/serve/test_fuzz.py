@@ -20,7 +20,7 @@ from graphql import (
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from controlplane.graphql.schema import schema
+from controlplane.api.schema import schema
 from core.errors import Code
 from tests.integration.serve.conftest import Running, running
 

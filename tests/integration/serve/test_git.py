@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from controlplane.services.ports import ServiceStore
 from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.waiting import until
 from towline.demo.git_server import GitServer, ServedRepository
@@ -190,7 +191,7 @@ async def bundle_of(hub: Running, service: str) -> bytes:
     """What the agent of a service's cluster would fetch."""
     plane = hub.process.plane
     async with plane.store.read() as tx:
-        row = await tx.services.get(service)
+        row = await tx[ServiceStore].get(service)
     assert row is not None
     assert row.digest is not None
     return await plane.deps.manifests.bundle(row.digest)

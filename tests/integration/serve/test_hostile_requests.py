@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from controlplane.graphql.limits import MAX_VALUES
+from controlplane.platform.graphql.limits import MAX_VALUES
 from tests.integration.serve.conftest import Running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

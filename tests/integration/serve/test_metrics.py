@@ -6,9 +6,11 @@ from pathlib import Path
 
 import aiohttp
 
-from controlplane.domain.clusters import Cluster
-from controlplane.storage.engine import make_engine
-from controlplane.storage.store import SqlStore
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.store.repositories import REPOSITORIES
 from core.identity import ClusterId
 from syncagent.upkeep.status_server import StatusServer, Vitals
 from tests import migrated
@@ -53,9 +55,9 @@ def is_counted(page: str) -> bool:
 
 async def test_the_control_plane_tells_what_is_documented(tmp_path: Path) -> None:
     """And a census is taken, and requests are counted by kind and code."""
-    store = SqlStore(make_engine(migrated.put_sqlite(tmp_path / "data")))
+    store = SqlStore(make_engine(migrated.put_sqlite(tmp_path / "data")), REPOSITORIES)
     async with store.write() as tx:
-        await tx.clusters.add(Cluster(ClusterId("c1"), "dev", "dev", NOW, NOW))
+        await tx[ClusterStore].add(Cluster(ClusterId("c1"), "dev", "dev", NOW, NOW))
     await store.close()
     async with running(tmp_path / "data", listen_metrics=ANY_PORT) as hub:
         await hub.cluster("prod")

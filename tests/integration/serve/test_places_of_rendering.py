@@ -9,7 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from controlplane.domain.commands import Command, CommandKind, CommandState
+from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.ports import ClusterStore, CommandStore
 from core.runtime.clock import SystemClock
 from syncagent.compose import build
 from syncagent.settings import (
@@ -70,7 +71,7 @@ class Places:
     async def orders(self) -> list[Command]:
         """All renders that agents were asked for."""
         async with self.hub.process.plane.store.read() as tx:
-            return await tx.commands.select(kind=CommandKind.RENDER)
+            return await tx[CommandStore].select(kind=CommandKind.RENDER)
 
     async def ordered(self, count: int) -> list[Command]:
         """Wait until so many orders have succeeded."""
@@ -162,7 +163,7 @@ async def test_an_agent_that_is_away_holds_up_renders_only(places: Places) -> No
     # What was last heard of it is written down a moment later.
     await asyncio.sleep(2.5)
     async with places.hub.process.plane.store.write() as tx:
-        await tx.clusters.change(places.other, pinged_at=None)
+        await tx[ClusterStore].change(places.other, pinged_at=None)
     sha = places.repository.commit({"shop/a.yaml": config("shop", n="3")})
     seen = await until(places.seen, lambda one: one["errors"], 60)
     assert "rendering agent of other is not connected" in seen["errors"][0]["message"]

@@ -16,7 +16,7 @@ async def test_an_error_of_ours_bears_the_id_that_the_log_has(
     async def broken(_: object) -> None:
         raise RuntimeError("secret inside")
 
-    monkeypatch.setattr(hub.process.plane.verbs.identity, "me", broken)
+    monkeypatch.setattr(hub.process.plane.operations.identity, "me", broken)
     with structlog.testing.capture_logs() as logs:
         first, second = await hub.refusal(ME), await hub.refusal(ME)
     ids = [error["extensions"]["requestId"] for error in (first, second)]

@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from controlplane.domain.access import INSTALLATION, SYSTEM, ResourceKind, Rule, Verb
-from controlplane.usecases.rights import BindingDraft, RoleChange
+from controlplane.access.operations.roles import BindingDraft, RoleChange
+from controlplane.authorization import INSTALLATION, SYSTEM, ResourceKind, Rule, Verb
 from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.test_cluster import agent
 from tests.integration.serve.test_streams import WATCH
@@ -68,7 +68,7 @@ class Client:
 
 async def pusher(hub: Running, name: str = "okta") -> str:
     """The token of a service account that may push."""
-    verbs = hub.process.plane.verbs
+    verbs = hub.process.plane.operations
     user = await verbs.people.create_account(SYSTEM, name)
     rules = (Rule((Verb.WRITE,), (ResourceKind.USER, ResourceKind.GROUP)),)
     role = await verbs.rights.save_role(SYSTEM, RoleChange(f"directory-{name}", rules=rules))
@@ -172,7 +172,7 @@ async def test_who_is_let_go_is_out_everywhere(tmp_path: Path, cluster: LocalClu
         deploy = (await hub.cluster())["deployToken"]
         await stack.enter_async_context(agent(hub, deploy, cluster, tmp_path / "agent"))
         okta = Client(hub, await pusher(hub))
-        verbs = hub.process.plane.verbs
+        verbs = hub.process.plane.operations
         ada = await okta.add("/Users", userName="ada@example.org", externalId="00u1")
         crew = await okta.add("/Groups", displayName="crew", members=[{"value": ada["id"]}])
         await verbs.rights.bind(SYSTEM, BindingDraft("admin", INSTALLATION, group=crew["id"]))

@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import pytest
 
-from controlplane.domain.access import INSTALLATION, SYSTEM
-from controlplane.usecases.rights import BindingDraft
+from controlplane.access.operations.roles import BindingDraft
+from controlplane.authorization import INSTALLATION, SYSTEM
 from tests.integration.serve.conftest import Running
 from tests.integration.serve.waiting import until
 
@@ -169,7 +169,7 @@ async def test_a_socket_takes_a_ticket_and_no_foreign_page(hub: Running) -> None
 
 async def test_a_role_that_is_taken_is_felt_at_once(hub: Running) -> None:
     """By the next request with a token that was remembered a moment ago."""
-    verbs = hub.process.plane.verbs
+    verbs = hub.process.plane.operations
     user = await verbs.people.upsert(SYSTEM, "bo@example.org")
     view = await verbs.rights.bind(SYSTEM, BindingDraft("editor", INSTALLATION, user=user.id))
     token = await verbs.people.token_for(SYSTEM, user.email, "laptop")

@@ -20,7 +20,7 @@ from graphql import (
 )
 from graphql.pyutils import snake_to_camel
 
-from controlplane.graphql.schema import schema
+from controlplane.api.schema import schema
 from core.wire.v1 import agent_pb2
 from tests.integration.serve.conftest import Running
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from controlplane.domain.access import SYSTEM
+from controlplane.authorization import SYSTEM
 from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.test_cluster import agent
 from tests.integration.serve.waiting import until
@@ -115,7 +115,7 @@ async def viewer(hub: Running) -> str:
     attributes = {"email": "vera@example.org", "name": "Vera", "role": "VIEWER"}
     document = "mutation ($a: UserAttributes!) { upsertUser(attributes: $a) { id } }"
     await hub.ask(document, a=attributes)
-    people = hub.process.plane.verbs.people
+    people = hub.process.plane.operations.people
     return await people.token_for(SYSTEM, "vera@example.org", "test")
 
 

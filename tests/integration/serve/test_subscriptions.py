@@ -8,8 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from controlplane.domain.access import SYSTEM
-from controlplane.events.memory import MemoryBus
+from controlplane.authorization import SYSTEM
+from controlplane.platform.bus.memory import MemoryBus
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.waiting import until
 
@@ -154,7 +154,9 @@ async def test_a_member_hears_of_their_own_project_only(hub: Running) -> None:
     user = (await hub.ask(USER, email="ada@example.org"))["upsertUser"]["id"]
     scope = f"project:{projects['mine']}"
     await hub.ask(BIND, role="viewer", scope=scope, user=user)
-    token = await hub.process.plane.verbs.people.token_for(SYSTEM, "ada@example.org", "watching")
+    token = await hub.process.plane.operations.people.token_for(
+        SYSTEM, "ada@example.org", "watching"
+    )
     async with socket(hub) as one:
         await one.init(token)
         await follow(hub, one, CLUSTERS)

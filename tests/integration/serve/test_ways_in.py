@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.usecases.guesses import MAX_PER_ADDRESS
-from controlplane.usecases.tokens import mint
+from controlplane.access.operations.auth_throttle import MAX_PER_ADDRESS
+from controlplane.access.operations.tokens import mint
 from core.identity import TokenKind, new_token
 from core.runtime.tasks import Tasks
 from tests.integration.serve.conftest import Running
@@ -38,7 +38,7 @@ async def knock(hub: Running, headers: Mapping[str, str]) -> int:
 async def session(hub: Running) -> str:
     """A browser's session of the administrator."""
     plane = hub.process.plane
-    actor = await plane.verbs.identity.authenticate(hub.token)
+    actor = await plane.operations.identity.authenticate(hub.token)
     async with plane.deps.store.write() as tx:
         _, secret = await mint(
             tx, plane.deps, "browser", user_id=actor.id, life=timedelta(hours=1),
@@ -95,7 +95,7 @@ async def test_guessers_are_told_to_wait_and_users_are_not(hub: Running) -> None
 async def test_a_ticket_opens_one_websocket(hub: Running) -> None:
     """Once, within its time, and from our own page."""
     await hub.cluster()
-    identity = hub.process.plane.verbs.identity
+    identity = hub.process.plane.operations.identity
     actor = await identity.authenticate(hub.token)
     first, second = await identity.ticket(actor), await identity.ticket(actor)
     ours = {"Origin": hub.url}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controlplane.domain.access import BUILT_IN
-from controlplane.domain.access.actor import EVERYBODY
+from controlplane.authorization import BUILT_IN
+from controlplane.authorization.actor import EVERYBODY
 from tests.unit.charts.rendering import Json, of_kind, pod_of, render, values_of
 
 AGENT = "towline-agent"

@@ -8,8 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from controlplane.ports import Store
-from controlplane.usecases.arrivals import DeployTokenReader
+from controlplane.access.ports import TokenStore
+from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.ports import Store
 from core.errors import Unavailable
 
 
@@ -36,9 +38,10 @@ class Tokens:
         async def clusters(name: str, ids: Collection[str]) -> dict[str, str]:
             return {one: one for one in ids if one != "c0"}
 
-        yield SimpleNamespace(
-            tokens=SimpleNamespace(select=tokens), clusters=SimpleNamespace(column=clusters)
-        )
+        yield {
+            TokenStore: SimpleNamespace(select=tokens),
+            ClusterStore: SimpleNamespace(column=clusters),
+        }
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.audit import (
+from controlplane.audit.model.chains import (
     AuditKind,
     ChainHead,
     ChainVerifier,
@@ -18,8 +18,8 @@ from controlplane.domain.audit import (
     kind_of,
     row_hash,
 )
-from controlplane.domain.audit_formats import cef, json_line, syslog
-from controlplane.domain.ledger import AuditEntry, AuditVerdict
+from controlplane.audit.model.formats import cef, json_line, syslog
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)

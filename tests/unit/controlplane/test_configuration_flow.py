@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.flow import (
+from controlplane.configuration.model.flow import (
     Export,
     FlowNode,
     Graph,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controlplane.domain.credentials import auth_method_of, merge_credentials
-from controlplane.domain.repositories import AuthMethod
+from controlplane.repositories.model.credentials import auth_method_of, merge_credentials
+from controlplane.repositories.model.repository import AuthMethod
 from core.errors import Invalid
 from core.spec.source import GitCredentials
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.circles import find_cycle
-from controlplane.domain.services import Service
-from controlplane.usecases.dependencies import check_names, dependency_groups
+from controlplane.platform.cycles import find_cycle
+from controlplane.services.model.service import Service
+from controlplane.services.operations.dependencies import check_names, dependency_groups
 from core.identity import ClusterId, ServiceId
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from controlplane.storage.embedded import SqliteConnection
+from controlplane.platform.store.embedded import SqliteConnection
 
 T = TypeVar("T")
 NUMBERS = """WITH RECURSIVE s(n) AS (SELECT 4 UNION ALL SELECT n + 1 FROM s WHERE n < 2503)

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.blame import ManagedField, managed_fields, value_at
+from controlplane.services.model.blame import ManagedField, managed_fields, value_at
 
 LIVE = {
     "metadata": {"labels": {"a/b~c": "x"}, "finalizers": ["one", "two"]},

@@ -4,15 +4,15 @@ from contextlib import ExitStack
 
 import pytest
 
-from controlplane.domain.rates import WINDOW_S
-from controlplane.usecases import guesses
-from controlplane.usecases.guesses import (
+from controlplane.access.operations import auth_throttle
+from controlplane.access.operations.auth_throttle import (
     CACHE_SECONDS,
     MAX_CONCURRENT,
     MAX_PER_ADDRESS,
     MAX_TOTAL,
     AuthThrottle,
 )
+from controlplane.platform.rate_limits import WINDOW_S
 from core.errors import LimitExceeded, Unauthenticated, Unavailable
 from tests.fakes.clock import FakeClock
 
@@ -134,7 +134,7 @@ async def test_what_is_remembered_is_bounded(
     lookups: Lookups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest goes first."""
-    monkeypatch.setattr(guesses, "MAX_CACHED", 3)
+    monkeypatch.setattr(auth_throttle, "MAX_CACHED", 3)
     for number in range(4):
         with pytest.raises(Unauthenticated):
             lookups.ask(f"{number}")

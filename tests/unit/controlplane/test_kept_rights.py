@@ -4,7 +4,7 @@ from importlib import import_module
 
 import pytest
 
-BUDGETS = import_module("controlplane.storage.migrations.versions.0025_budgets")
+BUDGETS = import_module("controlplane.store.migrations.versions.0025_budgets")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.livestate import (
+from controlplane.services.model.live_state import (
     HIDDEN,
     MAX_EVENTS,
     events_path,
@@ -15,7 +15,7 @@ from controlplane.domain.livestate import (
     parse_events,
     redact_object,
 )
-from controlplane.domain.services import Component
+from controlplane.services.model.service import Component
 from core.errors import Invalid
 from core.identity import ClusterId, ServiceId
 

@@ -9,8 +9,8 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.engine import Dialect
 
-from controlplane.storage.blocks import moment_writer
-from controlplane.storage.columns import UtcColumn
+from controlplane.platform.store.blocks import moment_writer
+from controlplane.platform.store.columns import UtcColumn
 
 ZONES = st.integers(-12, 14).map(lambda hours: timezone(timedelta(hours=hours)))
 MOMENTS = st.datetimes(datetime(1971, 1, 1), datetime(2999, 1, 1), timezones=ZONES | st.just(UTC))

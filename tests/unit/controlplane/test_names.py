@@ -2,8 +2,8 @@
 
 import pytest
 
-from controlplane.domain.names import check_text
-from controlplane.domain.pipelines.model import Pipeline, Stage, StageId, validate
+from controlplane.pipelines.model.pipeline import Pipeline, Stage, StageId, validate
+from controlplane.platform.names import check_text
 from core.errors import Invalid
 from core.identity import ServiceId
 

@@ -2,9 +2,9 @@
 
 from typing import Any, cast
 
-from controlplane.events.memory import MemoryBus
-from controlplane.loops.deliveries import NotificationLoop
-from controlplane.usecases.deps import NOTIFY, SERVICE
+from controlplane.notifications.loop import NotificationLoop
+from controlplane.platform.bus.memory import MemoryBus
+from controlplane.platform.context import NOTIFY, SERVICE
 from tests.fakes.clock import FakeClock, settle
 
 

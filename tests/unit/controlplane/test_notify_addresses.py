@@ -5,20 +5,22 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.domain.commit_outcomes import default_api_url
-from controlplane.domain.notification_bodies import decode_webhook_secret, new_secret
-from controlplane.domain.notifications import (
-    Notification,
-    NotificationKind,
+from controlplane.notifications.model.commit_status import default_api_url
+from controlplane.notifications.model.notification import (
     Router,
     RouterFilter,
-    Severity,
     SinkType,
     delivery_retry_delay,
+)
+from controlplane.notifications.operations.sinks import checked_host
+from controlplane.platform.notification import (
+    Notification,
+    NotificationKind,
+    Severity,
     notification,
 )
-from controlplane.notify.addresses import AddressGuard
-from controlplane.usecases.notifications import checked_host
+from controlplane.platform.outbound.addresses import AddressGuard
+from controlplane.platform.webhook_signatures import decode_webhook_secret, new_secret
 from core.errors import Invalid, Unavailable
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

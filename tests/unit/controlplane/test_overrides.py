@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.templates import (
+from controlplane.services.model.templates import (
     OverrideDelta,
     ServiceTemplate,
     TemplateOverride,

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.agentlink.paces import BURST, RATE, ReportLimiter, report_weight
+from controlplane.agents.link.report_limiter import BURST, RATE, ReportLimiter, report_weight
 from core.identity import ClusterId
 from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.clock import FakeClock

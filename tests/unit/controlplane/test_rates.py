@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.rates import MAX_TRACKED_CALLERS, WINDOW_S, RequestLimiter
+from controlplane.platform.rate_limits import MAX_TRACKED_CALLERS, WINDOW_S, RequestLimiter
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 5)), max_size=60), st.integers(1, 9))

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import controlplane.usecases
-from controlplane.ports import TransactionConflict
-from controlplane.usecases.retrying import MAX_TRIES, retry_on_collision, retry_operations
+import controlplane
+from controlplane.platform.ports import TransactionConflict
+from controlplane.platform.retry import MAX_TRIES, retry_on_collision, retry_operations
 from core.errors import Unavailable
 
-ROOM = Path(controlplane.usecases.__path__[0])
+PACKAGE = Path(controlplane.__path__[0])
 
 
 class Waits:
@@ -94,7 +94,7 @@ async def test_what_is_no_collision_is_not_tried_again() -> None:
 
 def retried_classes() -> Iterator[tuple[str, dict[str, ast.AST]]]:
     """Classes of verbs that are begun again, with their functions."""
-    for path in sorted(ROOM.glob("*.py")):
+    for path in sorted(PACKAGE.glob("*/operations/**/*.py")):
         for one in ast.parse(path.read_text()).body:
             if isinstance(one, ast.ClassDef) and any(
                 isinstance(mark, ast.Name) and mark.id == "retry_operations"

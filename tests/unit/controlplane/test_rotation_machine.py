@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from controlplane.domain.rotation import (
+from controlplane.secrets.model.rotation import (
     Rotation,
     RotationDecision,
     RotationPhase,

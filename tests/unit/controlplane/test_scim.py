@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain import scim
-from controlplane.domain.scim import AttributeFilter, GroupPush, UserPush
+from controlplane.access.model import scim
+from controlplane.access.model.scim import AttributeFilter, GroupPush, UserPush
 from core.errors import Invalid
 
 OKTA = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.search import (
+from controlplane.search.model import (
     Key,
     NamedItem,
     NamedItemKind,
@@ -12,9 +12,9 @@ from controlplane.domain.search import (
     parse_search,
     rank_by_name,
     removed_by,
-    split_image,
     version_of,
 )
+from controlplane.services.model.images import split_image
 from core.errors import Invalid
 
 VERSIONS = ["1.2.3-alpha1", "1.2.3-rc1", "1.2.3-rc2", "1.2.3", "1.2.10", "1.10", "2.0.0", "10.1"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.access import DEFAULT_PROJECT
-from controlplane.domain.clustergroups import ClusterGroup
-from controlplane.domain.clusters import AgentMode, Cluster, Distribution
-from controlplane.domain.selectors import Fleet, Selector
+from controlplane.authorization import DEFAULT_PROJECT
+from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
+from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.clusters.model.selectors import Fleet, Selector
 from core.errors import Invalid
 from core.identity import ClusterId
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.sets import (
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.generators.model.service_set import (
     Generator,
     GeneratorResults,
     GitFolderGenerator,
@@ -19,7 +19,7 @@ from controlplane.domain.sets import (
     generate_services,
     select_requests,
 )
-from controlplane.domain.templates import ServiceTemplate
+from controlplane.services.model.templates import ServiceTemplate
 from core.errors import Invalid
 from core.identity import ClusterId
 

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.dora import Deployment
-from controlplane.domain.ledger import LedgerStage
-from controlplane.domain.spans import EndedDeployment, spans_of
+from controlplane.reports.model.dora import Deployment
+from controlplane.reports.model.spans import EndedDeployment, spans_of
+from controlplane.services.model.ledger import LedgerStage
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 COLUMNS = ("fetched_at", "offered_at", "applied_at", "healthy_at", "failed_at")

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.services import Service
-from controlplane.domain.targets import (
+from controlplane.generators.model.plan import (
     ExistingServices,
     GeneratedService,
     GeneratorEvaluation,
@@ -15,7 +14,8 @@ from controlplane.domain.targets import (
     changed_columns,
     plan_changes,
 )
-from controlplane.domain.templates import ServiceTemplate
+from controlplane.services.model.service import Service
+from controlplane.services.model.templates import ServiceTemplate
 from core.identity import ClusterId, ServiceId
 
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.secrets.envelope import load_or_make_key
+from controlplane.secrets.backends.envelope import load_or_make_key
 from core.runtime.atomic_files import write_atomically
 
 

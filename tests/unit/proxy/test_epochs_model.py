@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from controlplane.domain.tunnels import Tunnel
+from controlplane.agents.model.tunnels import Tunnel
 from core.identity import ClusterId
 from core.mux.mux import Mux
 from proxy.tunnel.link_table import LinkTable, instance_of

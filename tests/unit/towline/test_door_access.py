@@ -4,8 +4,8 @@ from typing import cast
 
 import pytest
 
-from controlplane.domain.access.policy import ClusterIdentity
-from controlplane.usecases.access import ClusterGrant, ProxyAccess
+from controlplane.authorization.policy import ClusterIdentity
+from controlplane.clusters.operations.kubernetes_access import ClusterGrant, ProxyAccess
 from core.identity import ClusterId, TokenId, UserId
 from proxy.domain.access import AuthenticatedUser, RecordingPolicy
 from proxy.domain.attributes import read_attributes

@@ -2,9 +2,9 @@
 
 import pytest
 
-from controlplane.domain.access.roles import KubernetesRequest, KubernetesRights, KubernetesRule
-from controlplane.domain.ledger import AuditVerdict
-from controlplane.usecases.strangers import RefusalAggregator
+from controlplane.access.operations.refusal_aggregation import RefusalAggregator
+from controlplane.authorization.roles import KubernetesRequest, KubernetesRights, KubernetesRule
+from controlplane.platform.audit_entry import AuditVerdict
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
 from tests.fakes.clock import FakeClock

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from controlplane.domain.ledger import AuditEntry
-from controlplane.usecases import strangers
+from controlplane.access.operations import refusal_aggregation
+from controlplane.platform.audit_entry import AuditEntry
 from core.errors import LimitExceeded, Unavailable
 from proxy.domain.access import AuthenticatedUser
 from proxy.domain.audit import EndReason, RequestRecord
@@ -66,13 +66,13 @@ async def test_a_flood_of_strangers_becomes_two_rows_a_minute() -> None:
 
 async def test_sources_without_number_share_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever owns a network has as many addresses as they like."""
-    monkeypatch.setattr(strangers, "MAX_SOURCES", 2)
+    monkeypatch.setattr(refusal_aggregation, "MAX_SOURCES", 2)
     stand = Stand()
     for number in range(100):
         stand.audit.closed(stand.record(f"[2001:db8::{number:x}]:1"))
     await stand.audit.stop()
     assert [count for _, count in stand.counts()] == [None, None, None, 97]
-    assert stand.trail.rows[-1].source == strangers.OTHER_SOURCES
+    assert stand.trail.rows[-1].source == refusal_aggregation.OTHER_SOURCES
 
 
 async def test_users_requests_are_listed_one_by_one() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.access import (
+from controlplane.authorization import (
     ADMIN,
     ANONYMOUS,
     BUILT_IN,
@@ -30,7 +30,7 @@ from controlplane.domain.access import (
     Verb,
     require,
 )
-from controlplane.domain.access.roles import KubernetesRequest, check_kubernetes
+from controlplane.authorization.roles import KubernetesRequest, check_kubernetes
 from core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 
 # A small world: two projects, two clusters in each, two services in each.

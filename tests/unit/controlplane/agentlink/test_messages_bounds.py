@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.agentlink import messages
-from controlplane.domain.reports import DriftReport, InventoryReport, StatusReport
+from controlplane.agents.link import messages
+from controlplane.agents.model.reports import DriftReport, InventoryReport, StatusReport
 from core.wire.v1 import agent_pb2 as wire
 
 EPOCH = datetime.fromtimestamp(0, UTC)

@@ -15,8 +15,8 @@ from graphql import (
     is_specified_scalar_type,
 )
 
-from controlplane.graphql.descriptions import describe, split
-from controlplane.graphql.schema import schema
+from controlplane.api.schema import schema
+from controlplane.platform.graphql.descriptions import describe, split
 
 RELATIVE_CLAUSE = re.compile(
     r"(?:What|Who|Whoever|Whose|Whom|Which|Where|When|Whether|How|All that|As|Of|One that|Those"

@@ -5,7 +5,7 @@ from graphql import OperationDefinitionNode, SelectionSetNode, parse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.graphql.limits import (
+from controlplane.platform.graphql.limits import (
     MAX_ALIASES,
     MAX_DEPTH,
     MAX_FIELDS,

@@ -21,9 +21,9 @@ from strawberry.schema.config import StrawberryConfig
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 from strawberry.types import ExecutionResult
 
-from controlplane.graphql.execution import FastExecution
-from controlplane.graphql.scalars import SCALARS
-from controlplane.graphql.schema import schema
+from controlplane.api.schema import schema
+from controlplane.platform.graphql.execution import FastExecution
+from controlplane.platform.graphql.scalars import SCALARS
 
 CONFIG = StrawberryConfig(scalar_map=SCALARS)
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)

@@ -4,7 +4,11 @@ import hashlib
 
 import pytest
 
-from controlplane.graphql.persisted import MAX_QUERY_LENGTH, PersistedQueries, UnknownQueryHash
+from controlplane.platform.graphql.persisted import (
+    MAX_QUERY_LENGTH,
+    PersistedQueries,
+    UnknownQueryHash,
+)
 from core.errors import Invalid
 
 

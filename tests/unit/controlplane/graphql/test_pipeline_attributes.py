@@ -3,8 +3,8 @@
 import pytest
 import strawberry
 
-from controlplane.graphql.definitions import ClusterSelectorAttributes
-from controlplane.graphql.pipelines import PipelineStageAttributes, StageServiceAttributes
+from controlplane.generators.api.definitions import ClusterSelectorAttributes
+from controlplane.pipelines.api.pipelines import PipelineStageAttributes, StageServiceAttributes
 from core.errors import Invalid
 
 

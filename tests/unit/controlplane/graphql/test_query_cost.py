@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from graphql import parse
 
-from controlplane.graphql.limits import MAX_COST, DocumentCost, has_introspection
-from controlplane.graphql.schema import schema
+from controlplane.api.schema import schema
+from controlplane.platform.graphql.limits import MAX_COST, DocumentCost, has_introspection
 from core.errors import LimitExceeded
 from towline.cli import documents
 

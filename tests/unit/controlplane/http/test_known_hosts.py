@@ -3,7 +3,7 @@
 import pytest
 from starlette.types import Message
 
-from controlplane.http.hosts import KnownHosts
+from controlplane.platform.http.hosts import KnownHosts
 
 NAMES = ["towline.example.org", "*.Apps.example.org"]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controlplane.domain.pipelines.calendar import Calendar, FreezePeriod, OpeningHours
+from controlplane.pipelines.model.calendar import Calendar, FreezePeriod, OpeningHours
 from core.errors import Invalid
 
 BERLIN = "Europe/Berlin"

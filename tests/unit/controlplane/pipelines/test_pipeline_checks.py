@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.pipelines.calendar import Calendar, OpeningHours
-from controlplane.domain.pipelines.checks import ALONE, CheckAnswer
-from controlplane.domain.pipelines.effects import Notify, RunCheck, Topic
-from controlplane.domain.pipelines.events import (
+from controlplane.pipelines.engine.effects import Notify, RunCheck, Topic
+from controlplane.pipelines.engine.events import (
     ApproversLeft,
     CheckAnswered,
     ExternallyAnswered,
@@ -18,8 +16,9 @@ from controlplane.domain.pipelines.events import (
     Skipped,
     Tick,
 )
-from controlplane.domain.pipelines.model import Gate, GateId, Pipeline, StageId, validate
-from controlplane.domain.pipelines.rules import (
+from controlplane.pipelines.gates.steps import ALONE, CheckAnswer
+from controlplane.pipelines.model.calendar import Calendar, OpeningHours
+from controlplane.pipelines.model.gate_rules import (
     ApprovalRule,
     ExternalRule,
     HttpRule,
@@ -34,7 +33,8 @@ from controlplane.domain.pipelines.rules import (
     WindowRule,
     WorkflowRule,
 )
-from controlplane.domain.pipelines.state import GateState, GateStatus
+from controlplane.pipelines.model.pipeline import Gate, GateId, Pipeline, StageId, validate
+from controlplane.pipelines.model.state import GateState, GateStatus
 from core.errors import Invalid
 from tests.fakes.pipelines import Line, two_stages
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from controlplane.domain.pipelines.codec import (
+from controlplane.pipelines.engine.codec import (
     effect_from_json,
     effect_to_json,
     event_from_json,
@@ -14,8 +14,8 @@ from controlplane.domain.pipelines.codec import (
     state_from_json,
     state_to_json,
 )
-from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
-from controlplane.domain.pipelines.state import PipelineState
+from controlplane.pipelines.model.gate_rules import ApprovalRule, SoakRule
+from controlplane.pipelines.model.state import PipelineState
 from core.errors import Invalid
 from tests.fakes.pipelines import Line, make_pipeline, two_stages
 

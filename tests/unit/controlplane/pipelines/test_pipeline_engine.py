@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.domain.pipelines.effects import (
+from controlplane.pipelines.engine.effects import (
     Notify,
     OpenGate,
     Promote,
@@ -12,8 +12,8 @@ from controlplane.domain.pipelines.effects import (
     Topic,
     WakeAt,
 )
-from controlplane.domain.pipelines.engine import step
-from controlplane.domain.pipelines.events import (
+from controlplane.pipelines.engine.engine import step
+from controlplane.pipelines.engine.events import (
     Approved,
     DenialRemoved,
     Paused,
@@ -28,9 +28,9 @@ from controlplane.domain.pipelines.events import (
     Superseded,
     Tick,
 )
-from controlplane.domain.pipelines.model import GateId, Pipeline, Stage, StageId
-from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
-from controlplane.domain.pipelines.state import (
+from controlplane.pipelines.model.gate_rules import ApprovalRule, SoakRule
+from controlplane.pipelines.model.pipeline import GateId, Pipeline, Stage, StageId
+from controlplane.pipelines.model.state import (
     HISTORY_LENGTH,
     KNOWN_BAD_LENGTH,
     TEXT_LENGTH,

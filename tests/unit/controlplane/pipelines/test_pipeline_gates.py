@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.domain.pipelines.calendar import Calendar, FreezePeriod
-from controlplane.domain.pipelines.gates import GateInputs, evaluate_gate
-from controlplane.domain.pipelines.rules import (
+from controlplane.pipelines.gates.judges import GateInputs, evaluate_gate
+from controlplane.pipelines.model.calendar import Calendar, FreezePeriod
+from controlplane.pipelines.model.gate_rules import (
     ApprovalRule,
     ExternalRule,
     GateKind,
@@ -17,7 +17,7 @@ from controlplane.domain.pipelines.rules import (
     SoakRule,
     WindowRule,
 )
-from controlplane.domain.pipelines.state import Approval, GateStatus, Health, StageState
+from controlplane.pipelines.model.state import Approval, GateStatus, Health, StageState
 from core.identity import ServiceId
 from tests.fakes.pipelines import START
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.pipelines.effects import FollowChange, Promote
-from controlplane.domain.pipelines.events import (
+from controlplane.pipelines.engine.effects import FollowChange, Promote
+from controlplane.pipelines.engine.events import (
     BaseMoved,
     Changed,
     ChangeHinted,
@@ -15,11 +15,11 @@ from controlplane.domain.pipelines.events import (
     Retried,
     StageRendered,
 )
-from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite, fill_text
-from controlplane.domain.pipelines.images import split_image, tags_in
-from controlplane.domain.pipelines.model import Pipeline, StageId, validate
-from controlplane.domain.pipelines.rules import ApprovalRule, Rule
-from controlplane.domain.pipelines.state import (
+from controlplane.pipelines.model.gate_rules import ApprovalRule, Rule
+from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite, fill_text
+from controlplane.pipelines.model.images import split_image, tags_in
+from controlplane.pipelines.model.pipeline import Pipeline, StageId, validate
+from controlplane.pipelines.model.state import (
     GitChangeState,
     GitWriteStatus,
     Health,

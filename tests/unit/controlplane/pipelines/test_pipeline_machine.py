@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from controlplane.domain.pipelines.checks import CheckAnswer
-from controlplane.domain.pipelines.effects import Effect, OpenGate, Promote, RenderStage, RunCheck
-from controlplane.domain.pipelines.events import (
+from controlplane.pipelines.engine.effects import Effect, OpenGate, Promote, RenderStage, RunCheck
+from controlplane.pipelines.engine.events import (
     Aborted,
     Approved,
     ApproversLeft,
@@ -38,8 +37,17 @@ from controlplane.domain.pipelines.events import (
     Superseded,
     VerificationFailed,
 )
-from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
-from controlplane.domain.pipelines.model import (
+from controlplane.pipelines.gates.steps import CheckAnswer
+from controlplane.pipelines.model.gate_rules import (
+    ApprovalRule,
+    HttpRule,
+    SoakRule,
+    Step,
+    WaitRule,
+    WorkflowRule,
+)
+from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite
+from controlplane.pipelines.model.pipeline import (
     Gate,
     GateId,
     Pipeline,
@@ -48,16 +56,8 @@ from controlplane.domain.pipelines.model import (
     StageId,
     validate,
 )
-from controlplane.domain.pipelines.rollout import BudgetRoom
-from controlplane.domain.pipelines.rules import (
-    ApprovalRule,
-    HttpRule,
-    SoakRule,
-    Step,
-    WaitRule,
-    WorkflowRule,
-)
-from controlplane.domain.pipelines.state import (
+from controlplane.pipelines.model.rollout import BudgetRoom
+from controlplane.pipelines.model.state import (
     HISTORY_LENGTH,
     Digests,
     GateStatus,

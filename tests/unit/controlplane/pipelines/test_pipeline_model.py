@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.domain.pipelines.model import (
+from controlplane.pipelines.model.gate_rules import ApprovalRule, SoakRule
+from controlplane.pipelines.model.pipeline import (
     MAX_GATES,
     EdgeId,
     Gate,
@@ -15,7 +16,6 @@ from controlplane.domain.pipelines.model import (
     StageId,
     validate,
 )
-from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
 from core.errors import Invalid
 from core.identity import ServiceId
 from tests.fakes.pipelines import make_pipeline

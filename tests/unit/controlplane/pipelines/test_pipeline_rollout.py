@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.pipelines.effects import Notify, Promote, Topic
-from controlplane.domain.pipelines.events import (
+from controlplane.pipelines.engine.effects import Notify, Promote, Topic
+from controlplane.pipelines.engine.events import (
     Aborted,
     DenialRemoved,
     Frozen,
@@ -21,8 +21,8 @@ from controlplane.domain.pipelines.events import (
     ServicesHealth,
     VerificationFailed,
 )
-from controlplane.domain.pipelines.model import Pipeline, StageId, Verification, validate
-from controlplane.domain.pipelines.rollout import (
+from controlplane.pipelines.model.pipeline import Pipeline, StageId, Verification, validate
+from controlplane.pipelines.model.rollout import (
     Progress,
     Rollout,
     RolloutStanding,
@@ -31,7 +31,7 @@ from controlplane.domain.pipelines.rollout import (
     next_batch,
     plan_waves,
 )
-from controlplane.domain.pipelines.state import Health, ReleaseId
+from controlplane.pipelines.model.state import Health, ReleaseId
 from core.errors import Invalid
 from core.identity import ServiceId
 from tests.fakes.pipelines import START, Line, make_pipeline

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from semantic_version import Version
 
-from controlplane.domain.pipelines.effects import WakeAt, WriteFinding
-from controlplane.domain.pipelines.events import (
+from controlplane.pipelines.engine.effects import WakeAt, WriteFinding
+from controlplane.pipelines.engine.events import (
     FindingFailed,
     FindingWritten,
     Frozen,
@@ -19,10 +19,10 @@ from controlplane.domain.pipelines.events import (
     Started,
     TriggerFound,
 )
-from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
-from controlplane.domain.pipelines.model import Pipeline, validate
-from controlplane.domain.pipelines.state import FoundStatus, GitChangeState, GitWriteStatus, Health
-from controlplane.domain.pipelines.triggers import (
+from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite
+from controlplane.pipelines.model.pipeline import Pipeline, validate
+from controlplane.pipelines.model.state import FoundStatus, GitChangeState, GitWriteStatus, Health
+from controlplane.pipelines.model.triggers import (
     ChartRule,
     ImageRule,
     ScheduleRule,
@@ -35,8 +35,8 @@ from controlplane.domain.pipelines.triggers import (
     highest_version,
     matching_tags,
     newest_tag,
-    split_repository,
 )
+from controlplane.repositories.model.images import split_repository
 from core.errors import Invalid
 from core.identity import ServiceId
 from tests.fakes.pipelines import START, Line, make_pipeline

@@ -3,9 +3,10 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite, WriteMode
-from controlplane.domain.pipelines.model import Pipeline
-from controlplane.domain.pipelines.state import (
+from controlplane.pipelines.engine.preview_branches import obsolete_branches, preview_branches
+from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite, WriteMode
+from controlplane.pipelines.model.pipeline import Pipeline
+from controlplane.pipelines.model.state import (
     GitChangeState,
     GitWriteStatus,
     Health,
@@ -17,8 +18,7 @@ from controlplane.domain.pipelines.state import (
     TriggerState,
     WaitingRelease,
 )
-from controlplane.domain.pipelines.triggers import ImageRule, Trigger
-from controlplane.domain.pipelines.tryouts import obsolete_branches, preview_branches
+from controlplane.pipelines.model.triggers import ImageRule, Trigger
 from tests.fakes.pipelines import two_stages
 
 WRITE = GitWrite((FileChange(FileKind.IMAGE, "shop.yaml", image="example.org/shop"),))

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.pipelines.checks import CheckAnswer
-from controlplane.domain.pipelines.effects import Promote, RunCheck
-from controlplane.domain.pipelines.events import (
+from controlplane.pipelines.engine.effects import Promote, RunCheck
+from controlplane.pipelines.engine.events import (
     Aborted,
     CheckAnswered,
     CheckStarted,
@@ -17,15 +16,8 @@ from controlplane.domain.pipelines.events import (
     Retried,
     Skipped,
 )
-from controlplane.domain.pipelines.model import (
-    Gate,
-    GateId,
-    Pipeline,
-    StageId,
-    Verification,
-    validate,
-)
-from controlplane.domain.pipelines.rules import (
+from controlplane.pipelines.gates.steps import CheckAnswer
+from controlplane.pipelines.model.gate_rules import (
     ApprovalRule,
     HttpRule,
     JobRule,
@@ -35,7 +27,15 @@ from controlplane.domain.pipelines.rules import (
     WaitRule,
     WorkflowRule,
 )
-from controlplane.domain.pipelines.state import Health, ReleaseId
+from controlplane.pipelines.model.pipeline import (
+    Gate,
+    GateId,
+    Pipeline,
+    StageId,
+    Verification,
+    validate,
+)
+from controlplane.pipelines.model.state import Health, ReleaseId
 from core.errors import Invalid
 from tests.fakes.pipelines import Line, make_pipeline
 

@@ -1,0 +1,4 @@
+"""Access in the GraphQL API.
+
+Thin resolvers over the operations.
+"""

@@ -1,0 +1,405 @@
+"""Mutations of users, projects, roles and permissions."""
+
+import strawberry
+
+from controlplane.access.api.inputs import AccessTokenAttributes, UserAttributes
+from controlplane.access.api.types import (
+    AccessRequestType,
+    GroupAttributes,
+    GroupMember,
+    GroupType,
+    ProjectAttributes,
+    ProjectType,
+    RbacAttributes,
+    RoleAttributes,
+    RoleBinding,
+    RoleBindingAttributes,
+    RoleType,
+    TrustRuleAttributes,
+    TrustRuleType,
+    subjects_by_role,
+)
+from controlplane.access.api.users import AccessToken, UserType
+from controlplane.access.model.bindings import Project as ProjectRow
+from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.operations.projects import Projects
+from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.token_exchange import TokenExchange
+from controlplane.access.operations.users import UserOperations
+from controlplane.authorization import Scope
+from controlplane.authorization.resources import ResourceKind, scope_of
+from controlplane.platform.graphql.context import Context, Info
+from core.errors import Invalid, NotFound
+
+
+@strawberry.type
+class AccessMutation:
+    @strawberry.mutation
+    async def upsert_user(self, info: Info, attributes: UserAttributes) -> UserType | None:
+        """Creates a user, or changes the name and role of a known one.
+
+        Args:
+            attributes: Fields of the user. `email` identifies the user.
+        """
+        people, actor = info.context[UserOperations], info.context.actor
+        row = await people.upsert(actor, attributes.email or "", attributes.name, attributes.role)
+        return UserType.of(row, (await people.roles_everywhere(actor, [row])).get(row.id))
+
+    @strawberry.mutation
+    async def update_user(
+        self, info: Info, attributes: UserAttributes, id: strawberry.ID | None = None
+    ) -> UserType | None:
+        """Changes the name or the e-mail address of a user.
+
+        Args:
+            attributes: Fields to change.
+            id: ID of the user. Required; nullable for compatible clients.
+        """
+        people, actor = info.context[UserOperations], info.context.actor
+        if attributes.role is not None:
+            raise Invalid("updateUser does not change roles; use upsertUser", field="role")
+        return UserType.of(await people.update(actor, id or "", attributes.name, attributes.email))
+
+    @strawberry.mutation
+    async def disable_user(
+        self, info: Info, id: strawberry.ID, disabled: bool = True
+    ) -> UserType | None:
+        """Disables or enables a user. Disabling ends all sessions and open requests of the user.
+
+        Args:
+            id: ID of the user.
+            disabled: False enables the user again. Default: true.
+        """
+        people = info.context[UserOperations]
+        return UserType.of(await people.disable(info.context.actor, id, disabled))
+
+    @strawberry.mutation
+    async def create_service_account(self, info: Info, name: str) -> UserType | None:
+        """Creates a service account, which authenticates with tokens only.
+
+        Args:
+            name: Name of the service account.
+        """
+        return UserType.of(
+            await info.context[UserOperations].create_account(info.context.actor, name)
+        )
+
+    @strawberry.mutation
+    async def create_service_account_token(
+        self, info: Info, id: strawberry.ID, attributes: AccessTokenAttributes
+    ) -> AccessToken:
+        """Creates a token for a service account. Only this response contains the secret `token`.
+
+        Args:
+            id: ID of the service account.
+            attributes: Name, lifetime and limits of the token.
+        """
+        people = info.context[UserOperations]
+        row, secret = await people.account_token(
+            info.context.actor, id, attributes.name, attributes.life()
+        )
+        return AccessToken.of(row, secret)
+
+    @strawberry.mutation
+    async def create_trust_rule(
+        self, info: Info, user_id: strawberry.ID, attributes: TrustRuleAttributes
+    ) -> TrustRuleType:
+        """Lets tokens of an external issuer be exchanged for tokens of a service account. Limit:
+        100 rules per issuer.
+
+        Args:
+            user_id: ID of the service account.
+            attributes: Conditions for external tokens.
+        """
+        accounts = info.context[TokenExchange]
+        given = attributes
+        row = await accounts.trust(
+            info.context.actor,
+            user_id,
+            issuer=given.issuer,
+            audience=given.audience,
+            subject=given.subject,
+            claims={claim.name: claim.value for claim in given.claims},
+            minutes=given.minutes,
+            keys=given.keys,
+        )
+        return TrustRuleType.of(row)
+
+    @strawberry.mutation
+    async def delete_trust_rule(self, info: Info, id: strawberry.ID) -> TrustRuleType:
+        """Deletes a trust rule.
+
+        Args:
+            id: ID of the trust rule.
+        """
+        return TrustRuleType.of(
+            await info.context[TokenExchange].delete_trust_rule(info.context.actor, id)
+        )
+
+    @strawberry.mutation
+    async def create_access_token(
+        self, info: Info, attributes: AccessTokenAttributes
+    ) -> AccessToken:
+        """Creates a token for the caller. Only this response contains the secret `token`.
+
+        Args:
+            attributes: Name, lifetime and limits of the token.
+        """
+        limits = tuple(scope.limit() for scope in attributes.scopes or ())
+        row, secret = await info.context[CredentialAuthenticator].create_token(
+            info.context.actor, attributes.name, attributes.life(), limits
+        )
+        return AccessToken.of(row, secret)
+
+    @strawberry.mutation
+    async def delete_access_token(self, info: Info, id: strawberry.ID) -> AccessToken:
+        """Revokes a token. Requests opened with it end within seconds.
+
+        Args:
+            id: ID of the token.
+        """
+        identity = info.context[CredentialAuthenticator]
+        return AccessToken.of(await identity.revoke_token(info.context.actor, id))
+
+    @strawberry.mutation
+    async def sign_out_everywhere(self, info: Info) -> int:
+        """Ends all sessions of the caller, in browsers and programs. Returns their number."""
+        return await info.context[CredentialAuthenticator].sign_out_everywhere(info.context.actor)
+
+    @strawberry.mutation
+    async def create_ticket(self, info: Info) -> str:
+        """Creates a one-time ticket that opens a single WebSocket within 60 s."""
+        return await info.context[CredentialAuthenticator].ticket(info.context.actor)
+
+    @strawberry.mutation
+    async def create_group(self, info: Info, attributes: GroupAttributes) -> GroupType | None:
+        """Creates a group.
+
+        Args:
+            attributes: Fields of the group.
+        """
+        people = info.context[UserOperations]
+        return GroupType.of(await people.create_group(info.context.actor, attributes.change()))
+
+    @strawberry.mutation
+    async def update_group(
+        self, info: Info, group_id: strawberry.ID, attributes: GroupAttributes
+    ) -> GroupType | None:
+        """Updates a group.
+
+        Args:
+            group_id: ID of the group.
+            attributes: Fields to change.
+        """
+        people, change = info.context[UserOperations], attributes.change()
+        return GroupType.of(await people.update_group(info.context.actor, group_id, change))
+
+    @strawberry.mutation
+    async def delete_group(self, info: Info, group_id: strawberry.ID) -> GroupType | None:
+        """Deletes a group and its role bindings.
+
+        Args:
+            group_id: ID of the group.
+        """
+        return GroupType.of(
+            await info.context[UserOperations].delete_group(info.context.actor, group_id)
+        )
+
+    @strawberry.mutation
+    async def create_group_member(
+        self, info: Info, group_id: strawberry.ID, user_id: strawberry.ID
+    ) -> GroupMember | None:
+        """Adds a user to a group.
+
+        Args:
+            group_id: ID of the group.
+            user_id: ID of the user.
+        """
+        people = info.context[UserOperations]
+        return GroupMember.of(*await people.add_member(info.context.actor, group_id, user_id))
+
+    @strawberry.mutation
+    async def delete_group_member(
+        self, info: Info, group_id: strawberry.ID, user_id: strawberry.ID
+    ) -> GroupMember | None:
+        """Removes a user from a group.
+
+        Args:
+            group_id: ID of the group.
+            user_id: ID of the user.
+        """
+        people = info.context[UserOperations]
+        return GroupMember.of(*await people.remove_member(info.context.actor, group_id, user_id))
+
+    @strawberry.mutation
+    async def create_project(self, info: Info, attributes: ProjectAttributes) -> ProjectType | None:
+        """Creates a project.
+
+        Args:
+            attributes: Fields of the project.
+        """
+        context = info.context
+        projects, actor = context[Projects], context.actor
+        return await _with_bindings(context, await projects.create(actor, attributes.change()))
+
+    @strawberry.mutation
+    async def update_project(
+        self, info: Info, id: strawberry.ID, attributes: ProjectAttributes
+    ) -> ProjectType | None:
+        """Updates a project.
+
+        Args:
+            id: ID of the project.
+            attributes: Fields to change.
+        """
+        context = info.context
+        row = await context[Projects].update(context.actor, id, attributes.change())
+        return await _with_bindings(context, row)
+
+    @strawberry.mutation
+    async def delete_project(self, info: Info, id: strawberry.ID) -> ProjectType | None:
+        """Deletes an empty project.
+
+        Args:
+            id: ID of the project.
+        """
+        return ProjectType.of(await info.context[Projects].delete(info.context.actor, id))
+
+    @strawberry.mutation
+    async def update_rbac(
+        self,
+        info: Info,
+        rbac: RbacAttributes,
+        service_id: strawberry.ID | None = None,
+        cluster_id: strawberry.ID | None = None,
+        provider_id: strawberry.ID | None = None,
+    ) -> bool | None:
+        """Sets the users and groups with read and write access to a cluster or a service. Give
+        exactly one ID.
+
+        Args:
+            rbac: Users and groups with access.
+            service_id: ID of the service.
+            cluster_id: ID of the cluster.
+            provider_id: Not supported. Present for compatibility.
+        """
+        if provider_id:
+            raise NotFound
+        if bool(service_id) == bool(cluster_id):
+            raise Invalid("give either clusterId or serviceId")
+        kind = ResourceKind.SERVICE if service_id else ResourceKind.CLUSTER
+        scope = scope_of(kind, service_id or cluster_id or "")
+        await info.context[AccessControl].set_subjects(
+            info.context.actor, scope, subjects_by_role(rbac)
+        )
+        return True
+
+    @strawberry.mutation
+    async def create_role(self, info: Info, attributes: RoleAttributes) -> RoleType | None:
+        """Creates a role.
+
+        Args:
+            attributes: Fields of the role.
+        """
+        rights = info.context[AccessControl]
+        return RoleType.of(await rights.save_role(info.context.actor, attributes.change()))
+
+    @strawberry.mutation
+    async def update_role(
+        self, info: Info, id: strawberry.ID, attributes: RoleAttributes
+    ) -> RoleType | None:
+        """Updates a role for all its holders.
+
+        Args:
+            id: ID of the role.
+            attributes: Fields to change.
+        """
+        rights = info.context[AccessControl]
+        return RoleType.of(await rights.save_role(info.context.actor, attributes.change(), id))
+
+    @strawberry.mutation
+    async def delete_role(self, info: Info, id: strawberry.ID) -> RoleType | None:
+        """Deletes a role. Fails with CONFLICT while the role is bound.
+
+        Args:
+            id: ID of the role.
+        """
+        return RoleType.of(await info.context[AccessControl].delete_role(info.context.actor, id))
+
+    @strawberry.mutation
+    async def create_role_binding(
+        self, info: Info, attributes: RoleBindingAttributes
+    ) -> RoleBinding | None:
+        """Binds a role to a user or a group. Callers can grant only permissions that they hold.
+
+        Args:
+            attributes: Role, scope, and user or group.
+        """
+        rights = info.context[AccessControl]
+        return RoleBinding.of(await rights.bind(info.context.actor, attributes.draft()))
+
+    @strawberry.mutation
+    async def delete_role_binding(self, info: Info, id: strawberry.ID) -> RoleBinding | None:
+        """Removes a role binding. Requests opened through it end within seconds.
+
+        Args:
+            id: ID of the role binding.
+        """
+        return RoleBinding.of(await info.context[AccessControl].unbind(info.context.actor, id))
+
+    @strawberry.mutation
+    async def request_access(
+        self, info: Info, role: str, scope: str, minutes: int, reason: str
+    ) -> AccessRequestType:
+        """Requests temporary access. Somebody else decides.
+
+        Args:
+            role: ID or name of the role.
+            scope: Scope of the role, such as `project:ID`.
+            minutes: Duration in minutes. Limit: 10,080 (7 days).
+            reason: Reason shown to the approver. Limit: 1,000 characters.
+        """
+        context = info.context
+        row = await context[AccessRequests].ask(context.actor, role, Scope(scope), minutes, reason)
+        return await _request(context, row.id)
+
+    @strawberry.mutation
+    async def approve_access(self, info: Info, id: strawberry.ID) -> AccessRequestType:
+        """Approves an access request of another user. The role is bound from now on.
+
+        Args:
+            id: ID of the access request.
+        """
+        await info.context[AccessRequests].approve(info.context.actor, id)
+        return await _request(info.context, id)
+
+    @strawberry.mutation
+    async def deny_access(self, info: Info, id: strawberry.ID) -> AccessRequestType:
+        """Denies an access request.
+
+        Args:
+            id: ID of the access request.
+        """
+        await info.context[AccessRequests].refuse(info.context.actor, id)
+        return await _request(info.context, id)
+
+    @strawberry.mutation
+    async def revoke_access(self, info: Info, id: strawberry.ID) -> AccessRequestType:
+        """Revokes approved access and ends open sessions.
+
+        Args:
+            id: ID of the access request.
+        """
+        await info.context[AccessRequests].revoke(info.context.actor, id)
+        return await _request(info.context, id)
+
+
+async def _with_bindings(context: Context, row: ProjectRow) -> ProjectType:
+    return ProjectType.of(
+        row, await context[AccessControl].bindings(context.actor, row.target.scope)
+    )
+
+
+async def _request(context: Context, id: str) -> AccessRequestType:
+    return AccessRequestType.of(*await context[AccessRequests].get(context.actor, id))

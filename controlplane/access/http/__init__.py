@@ -1,0 +1,4 @@
+"""HTTP routes of access.
+
+Routes call operations.
+"""

@@ -1,0 +1,292 @@
+"""SCIM 2.0 (RFC 7644) at `/scim/v2`, to which an identity provider's directory pushes users and
+groups.
+
+Users and groups can be found by one attribute, created, replaced, patched and deleted; clients can
+query the service's configuration. There is no bulk, no sorting, and no passwords.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from controlplane.access.http.browser import Cookies
+from controlplane.access.model import scim
+from controlplane.access.model.users import User
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.operations.scim import ScimDirectory, ScimGroup
+from controlplane.authorization import Actor
+from controlplane.platform.http.tokens import token_of
+from core.errors import HTTP_STATUS, Code, Invalid, NotFound, TowlineError, Unauthenticated
+from core.identity import TokenKind, token_kind
+
+PATH = "/scim/v2"
+MAX_BYTES = 1 << 20
+MAX_PAGE_SIZE = 100
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
+_ID = re.compile(r"[\w-]{1,64}")
+_USER, _GROUP = "User", "Group"
+_CORE = "urn:ietf:params:scim:schemas:core:2.0"
+_MESSAGES = "urn:ietf:params:scim:api:messages:2.0"
+_DETAILS = {"filter": "invalidFilter", "path": "invalidPath", "body": "invalidSyntax"}
+
+Json = dict[str, Any]
+Handler = Callable[[Actor, Request], Awaitable[Response]]
+
+
+class ScimRoutes:
+    """HTTP layer of `ScimDirectory`; `routes` are for the application."""
+
+    def __init__(
+        self, directory: ScimDirectory, identity: CredentialAuthenticator, cookies: Cookies
+    ) -> None:
+        self._directory = directory
+        self._identity = identity
+        self._cookies = cookies
+        handlers: list[tuple[str, str, Handler]] = [
+            ("GET", "/Users", self._list_users),
+            ("POST", "/Users", self._add_user),
+            ("GET", "/Users/{id}", self._get_user),
+            ("PUT", "/Users/{id}", self._replace_user),
+            ("PATCH", "/Users/{id}", self._patch_user),
+            ("DELETE", "/Users/{id}", self._remove_user),
+            ("GET", "/Groups", self._groups),
+            ("POST", "/Groups", self._add_group),
+            ("GET", "/Groups/{id}", self._group),
+            ("PUT", "/Groups/{id}", self._replace_group),
+            ("PATCH", "/Groups/{id}", self._patch_group),
+            ("DELETE", "/Groups/{id}", self._remove_group),
+            ("GET", "/ServiceProviderConfig", self._service_config),
+            ("GET", "/ResourceTypes", self._resource_types),
+        ]
+        self.routes = [
+            Route(f"{PATH}{path}", self._with_errors(work), methods=[how], max_body_size=MAX_BYTES)
+            for how, path, work in handlers
+        ]
+
+    def _with_errors(self, work: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """Converts errors into the format of section 3.12."""
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await work(await self._caller(request), request)
+            except TowlineError as error:
+                return _refusal(error)
+
+        return handle
+
+    async def _caller(self, request: Request) -> Actor:
+        token = token_of(request.headers.get("authorization", ""))
+        if not token or token_kind(token) is not TokenKind.SERVICE_ACCOUNT:
+            raise Unauthenticated(
+                "authenticate with a token of the directory's service account (tws_…)"
+            )
+        source = request.client.host if request.client else ""
+        return await self._identity.authenticate(token, source)
+
+    async def _list_users(self, actor: Actor, request: Request) -> Response:
+        asked = scim.parse_filter(_filter(request), ("userName", "externalId"))
+        found = await self._directory.people(actor, asked)
+        page, start = _page(request, found)
+        return _listed([self._shown(request, user) for user in page], start, len(found))
+
+    async def _get_user(self, actor: Actor, request: Request) -> Response:
+        user = await self._directory.person(actor, _id(request))
+        return _json(self._shown(request, user))
+
+    async def _add_user(self, actor: Actor, request: Request) -> Response:
+        user = await self._directory.add_user(actor, scim.parse_user(await _body(request)))
+        return _made(self._shown(request, user))
+
+    async def _replace_user(self, actor: Actor, request: Request) -> Response:
+        push = scim.parse_user(await _body(request))
+        user = await self._directory.change_user(actor, _id(request), push)
+        return _json(self._shown(request, user))
+
+    async def _patch_user(self, actor: Actor, request: Request) -> Response:
+        push = scim.parse_user_patch(await _body(request))
+        user = await self._directory.change_user(actor, _id(request), push)
+        return _json(self._shown(request, user))
+
+    async def _remove_user(self, actor: Actor, request: Request) -> Response:
+        await self._directory.remove_user(actor, _id(request))
+        return Response(status_code=204)
+
+    async def _groups(self, actor: Actor, request: Request) -> Response:
+        asked = scim.parse_filter(_filter(request), ("displayName", "externalId"))
+        found = await self._directory.groups(actor, asked)
+        page, start = _page(request, found)
+        viewed = await self._directory.viewed(actor, page)
+        return _listed([self._viewed(request, view) for view in viewed], start, len(found))
+
+    async def _group(self, actor: Actor, request: Request) -> Response:
+        group = await self._directory.group(actor, _id(request))
+        (view,) = await self._directory.viewed(actor, [group])
+        return _json(self._viewed(request, view))
+
+    async def _add_group(self, actor: Actor, request: Request) -> Response:
+        group = await self._directory.add_group(actor, scim.parse_group(await _body(request)))
+        (view,) = await self._directory.viewed(actor, [group])
+        return _made(self._viewed(request, view))
+
+    async def _replace_group(self, actor: Actor, request: Request) -> Response:
+        return await self._change_group(actor, request, scim.parse_group(await _body(request)))
+
+    async def _patch_group(self, actor: Actor, request: Request) -> Response:
+        return await self._change_group(
+            actor, request, scim.parse_group_patch(await _body(request))
+        )
+
+    async def _change_group(self, actor: Actor, request: Request, push: scim.GroupPush) -> Response:
+        group = await self._directory.change_group(actor, _id(request), push)
+        (view,) = await self._directory.viewed(actor, [group])
+        return _json(self._viewed(request, view))
+
+    async def _remove_group(self, actor: Actor, request: Request) -> Response:
+        await self._directory.remove_group(actor, _id(request))
+        return Response(status_code=204)
+
+    async def _service_config(self, _: Actor, request: Request) -> Response:
+        """Section 5 of RFC 7643."""
+        way = {"type": "oauthbearertoken", "name": "Bearer token", "primary": True}
+        way["description"] = "Token of the service account from the settings."
+        return _json(
+            {
+                "schemas": [f"{_CORE}:ServiceProviderConfig"],
+                "patch": {"supported": True},
+                "bulk": {"supported": False, "maxOperations": 0, "maxPayloadSize": 0},
+                "filter": {"supported": True, "maxResults": MAX_PAGE_SIZE},
+                "changePassword": {"supported": False},
+                "sort": {"supported": False},
+                "etag": {"supported": False},
+                "authenticationSchemes": [way],
+                "meta": self._meta(request, "ServiceProviderConfig", "ServiceProviderConfig"),
+            }
+        )
+
+    async def _resource_types(self, _: Actor, request: Request) -> Response:
+        """Section 6 of RFC 7643."""
+        kinds = [
+            {
+                "schemas": [f"{_CORE}:ResourceType"],
+                "id": kind,
+                "name": kind,
+                "endpoint": f"/{kind}s",
+                "schema": f"{_CORE}:{kind}",
+                "meta": self._meta(request, "ResourceType", f"ResourceTypes/{kind}"),
+            }
+            for kind in (_USER, _GROUP)
+        ]
+        return _listed(kinds, 1, len(kinds))
+
+    def _meta(self, request: Request, kind: str, path: str) -> Json:
+        return {"resourceType": kind, "location": f"{self._cookies.base(request)}{PATH}/{path}"}
+
+    def _shown(self, request: Request, user: User) -> Json:
+        meta = self._meta(request, _USER, f"Users/{user.id}")
+        shown = {
+            "schemas": [f"{_CORE}:User"],
+            "id": user.id,
+            "userName": user.email,
+            "displayName": user.name,
+            "name": {"formatted": user.name},
+            "emails": [{"value": user.email, "type": "work", "primary": True}],
+            "active": user.disabled_at is None,
+            "meta": {**meta, "created": user.inserted_at, "lastModified": user.updated_at},
+        }
+        return {**shown, "externalId": user.external_id} if user.external_id else shown
+
+    def _viewed(self, request: Request, view: ScimGroup) -> Json:
+        group = view.group
+        meta = self._meta(request, _GROUP, f"Groups/{group.id}")
+        shown: Json = {
+            "schemas": [f"{_CORE}:Group"],
+            "id": group.id,
+            "displayName": group.name,
+            "meta": {**meta, "created": group.inserted_at, "lastModified": group.updated_at},
+        }
+        if group.external_id:
+            shown["externalId"] = group.external_id
+        if "members" in request.query_params.get("excludedAttributes", "").lower().split(","):
+            return shown
+        members = [{"value": id, "type": _USER} for id in sorted(view.members)]
+        return {**shown, "members": members}
+
+
+def _id(request: Request) -> str:
+    id = request.path_params["id"]
+    if not _ID.fullmatch(id):
+        raise NotFound
+    return id
+
+
+def _filter(request: Request) -> str:
+    return request.query_params.get("filter", "")[:500]
+
+
+def _page(request: Request, found: Sequence[Any]) -> tuple[Sequence[Any], int]:
+    """Returns the requested rows, and the one-based number of the first."""
+    start, count = _number(request, "startIndex", 1), _number(request, "count", MAX_PAGE_SIZE)
+    first = max(start, 1)
+    return found[first - 1 : first - 1 + min(max(count, 0), MAX_PAGE_SIZE)], first
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    if not _NUMBER.fullmatch(text):
+        raise Invalid("must be a number", field=name)
+    return int(text)
+
+
+async def _body(request: Request) -> Any:
+    try:
+        return orjson.loads(await request.body())
+    except orjson.JSONDecodeError:
+        raise Invalid("must be a JSON object", field="body") from None
+
+
+def _listed(resources: Collection[Json], start: int, total: int) -> Response:
+    return _json(
+        {
+            "schemas": [f"{_MESSAGES}:ListResponse"],
+            "totalResults": total,
+            "startIndex": start,
+            "itemsPerPage": len(resources),
+            "Resources": resources,
+        }
+    )
+
+
+def _made(shown: Json) -> Response:
+    return _json(shown, 201, {"location": shown["meta"]["location"]})
+
+
+def _refusal(error: TowlineError) -> Response:
+    status = HTTP_STATUS[error.code]
+    body = {
+        "schemas": [f"{_MESSAGES}:Error"],
+        "status": str(status),
+        "detail": "internal error; see the control plane's log"
+        if error.code is Code.INTERNAL
+        else error.message,
+    }
+    if error.code is Code.CONFLICT:
+        body["scimType"] = "uniqueness"
+    if isinstance(error, Invalid):
+        body["scimType"] = _DETAILS.get(error.field or "", "invalidValue")
+    return _json(body, status, {"www-authenticate": "Bearer"} if status == 401 else {})
+
+
+def _json(body: Json, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(
+        orjson.dumps(body, option=orjson.OPT_UTC_Z),
+        status,
+        {"cache-control": "no-store", **(headers or {})},
+        "application/scim+json",
+    )

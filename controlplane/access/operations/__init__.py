@@ -1,0 +1,4 @@
+"""Operations of access: each authorizes, decides and audits.
+
+Ports and values only; no IO library.
+"""

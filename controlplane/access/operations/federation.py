@@ -1,0 +1,144 @@
+"""Federated users: maps users of identity providers to accounts, and syncs their groups."""
+
+from datetime import datetime
+
+from controlplane.access.model.sign_in import Claims
+from controlplane.access.model.users import Group, Login, Membership, User, UserKind
+from controlplane.access.operations.tokens import publish_revoked, revoke_user_tokens
+from controlplane.access.ports import GroupStore, Issuers, LoginStore, MembershipStore, UserStore
+from controlplane.authorization import SYSTEM
+from controlplane.platform.context import ACCESS, OperationContext
+from controlplane.platform.ports import Transaction
+from core.errors import Conflict, Forbidden
+
+MAX_GROUPS = 1000
+
+
+class Federation:
+    """Maps the claims of an identity provider to a user of this installation."""
+
+    def __init__(self, deps: OperationContext, issuers: Issuers) -> None:
+        self._context = deps
+        self.issuers = issuers
+
+    async def user_of_token(self, token: str) -> tuple[User, datetime]:
+        """The user of an ID token, and its expiry. Unauthenticated: the token is invalid."""
+        claims = await self.issuers.verify(token)
+        return await self.admit(claims), claims.expires_at
+
+    async def admit(self, claims: Claims) -> User:
+        """The user that the claims identify, created if new, in the groups that the claims name.
+
+        Forbidden: the user is in none of the groups that the issuer requires; the user's sessions
+        end. Conflict: another account has the address and the issuer does not verify it, or a
+        directory manages the account and another identity signs in to it.
+        """
+        required = next((i.required for i in self.issuers.known() if i.url == claims.issuer), ())
+        admitted = not required or not set(required).isdisjoint(claims.groups or ())
+        async with self._context.store.write() as tx:
+            user = await self._user(tx, claims, make=admitted)
+            if user is not None:
+                changed = await self._sync_groups(tx, user, claims)
+        if user is not None and changed:
+            self._context.bus.publish(ACCESS, user.id)
+        if user is None or not admitted:
+            if user is not None:
+                await self._expel(user)
+            raise Forbidden(f"according to {claims.issuer}, you are in none of the required groups")
+        return user
+
+    async def _user(self, tx: Transaction, claims: Claims, *, make: bool) -> User | None:
+        login = await tx[LoginStore].find(issuer=claims.issuer, subject=claims.subject)
+        if login is not None:
+            return await tx[UserStore].get(login.user_id)
+        if not make:
+            return None
+        email = claims.email or f"{claims.subject}@{claims.issuer.partition('://')[2]}"
+        now = self._context.clock.now()
+        user = await self._kept(tx, claims) or await self._by_address(tx, claims, email)
+        if user is None:
+            name = (claims.name or email)[:255]
+            user = User(self._context.new_id(), email[:320], name, now, now)
+            await tx[UserStore].add(user)
+            await self._context.audit(
+                tx, SYSTEM, "createUser", email, user.id, issuer=claims.issuer
+            )
+        elif user.issuer is not None and await tx[LoginStore].find(user_id=user.id) is not None:
+            # A directory sets the id and the address of an account, but does not prove who owns it.
+            raise Conflict(
+                f"another identity signs in to the account {user.email}: an administrator must "
+                "change that account's address, then the directory must push you again"
+            )
+        login = Login(self._context.new_id(), claims.issuer, claims.subject, user.id, now)
+        await tx[LoginStore].add(login)
+        return user
+
+    async def _kept(self, tx: Transaction, claims: Claims) -> User | None:
+        """The user that the issuer's directory pushed with the id of this sign-in.
+
+        Entra ID uses a different subject for each application, but the same object id (`oid`).
+        """
+        ids = [claims.subject, claims.every.get("oid")]
+        named = [candidate for candidate in ids if isinstance(candidate, str) and candidate]
+        return await tx[UserStore].find(issuer=claims.issuer, external_id=named)
+
+    async def _by_address(self, tx: Transaction, claims: Claims, email: str) -> User | None:
+        user = await tx[UserStore].find(email=email[:320])
+        if user is not None and user.kind is not UserKind.PERSON:
+            raise Conflict(f"{email} is a service account, which cannot sign in")
+        if user is not None and not (claims.email and claims.email_verified):
+            raise Conflict(
+                f"account {email} exists, but {claims.issuer} does not verify the address: "
+                "ask an administrator"
+            )
+        return user
+
+    async def _sync_groups(self, tx: Transaction, user: User, claims: Claims) -> bool:
+        """Syncs memberships from the issuer with the claims; True if any changed.
+
+        Only the directory changes members of groups that it pushed.
+        """
+        if claims.groups is None:
+            return False
+        named = frozenset(claims.groups[:MAX_GROUPS])
+        every = await tx[GroupStore].select(issuer=claims.issuer)
+        pushed = {group.id for group in every if group.external_id is not None}
+        wanted = [group for group in every if group.name in named and group.id not in pushed]
+        held = await tx[MembershipStore].select(user_id=user.id)
+        others = {membership.group_id for membership in held if membership.issuer != claims.issuer}
+        synced = {
+            membership.group_id: membership
+            for membership in held
+            if membership.issuer == claims.issuer and membership.group_id not in pushed
+        }
+        ids = {group.id for group in wanted}
+        gone = [membership for group, membership in synced.items() if group not in ids]
+        for membership in gone:
+            await tx[MembershipStore].remove(membership.id)
+        new = [group for group in wanted if group.id not in synced.keys() | others]
+        for group in new:
+            await tx[MembershipStore].add(self._membership(group, user, claims.issuer))
+        if gone or new:
+            await self._context.audit(
+                tx,
+                SYSTEM,
+                "syncGroups",
+                user.email,
+                user.id,
+                joined=[group.name for group in new],
+                left=[membership.group_id for membership in gone],
+            )
+        return bool(gone or new)
+
+    def _membership(self, group: Group, user: User, issuer: str) -> Membership:
+        return Membership(
+            self._context.new_id(), group.id, user.id, self._context.clock.now(), issuer=issuer
+        )
+
+    async def _expel(self, user: User) -> None:
+        """Ends all tokens of a user whom the provider no longer admits."""
+        async with self._context.store.write() as tx:
+            ended = await revoke_user_tokens(tx, self._context, user.id)
+            await self._context.audit(tx, SYSTEM, "expelUser", user.email, user.id)
+        publish_revoked(self._context, ended)
+        self._context.bus.publish(ACCESS, user.id)

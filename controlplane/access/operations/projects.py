@@ -1,0 +1,124 @@
+"""Projects: scopes for resources and role bindings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from controlplane.access.model.bindings import Project
+from controlplane.access.operations.bindings import (
+    RoleSubjects,
+    publish_binding_changes,
+    set_subjects,
+)
+from controlplane.access.operations.scopes import find_project
+from controlplane.access.ports import ProjectStore, ResourceDirectory, RoleBindingStore
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.platform.conflicts import name_conflict
+from controlplane.platform.context import OperationContext
+from controlplane.platform.names import check_text
+from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.retry import retry_operations
+from core.errors import Conflict, Invalid
+
+_MAX_DESCRIPTION_LENGTH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectChange:
+    """Changes to a project and its role bindings. None leaves a field unchanged."""
+
+    name: str | None = None
+    description: str | None = None
+    subjects: RoleSubjects = field(default_factory=dict)
+
+    def applied(self, project: Project) -> Project:
+        """The changed project. Invalid: a value is not allowed."""
+        if self.name or not project.name:
+            project = replace(project, name=check_text(self.name or "", "name"))
+        if self.description is not None:
+            if len(self.description) > _MAX_DESCRIPTION_LENGTH:
+                raise Invalid(
+                    f"must have at most {_MAX_DESCRIPTION_LENGTH} characters", field="description"
+                )
+            project = replace(project, description=self.description)
+        return project
+
+
+@retry_operations
+class Projects:
+    """Operations on projects."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[Project]:
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(ResourceKind.PROJECT))
+        async with self._context.store.read() as tx:
+            return await tx[ProjectStore].page(query)
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Project:
+        """Finds a project by id or name.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            project = await find_project(tx, id, name)
+        require(actor, Verb.READ, project.target)
+        return project
+
+    async def of(self, actor: Actor, ids: Sequence[str]) -> dict[str, Project]:
+        """The projects that the actor may read, by id."""
+        require_member(actor)
+        if not ids:
+            return {}
+        async with self._context.store.read() as tx:
+            rows = await tx[ProjectStore].select(id=set(ids))
+        return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
+
+    async def create(self, actor: Actor, change: ProjectChange) -> Project:
+        require(actor, Verb.WRITE, Resource.whole(ResourceKind.PROJECT))
+        now = self._context.clock.now()
+        project = change.applied(Project(self._context.new_id(), "", now, now))
+        async with self._context.store.write() as tx:
+            if (known := await tx[ProjectStore].find(name=project.name)) is not None:
+                raise name_conflict(actor, known, f"project {project.name!r} already exists")
+            await tx[ProjectStore].add(project)
+            await self._context.audit(tx, actor, "createProject", project.name, project.id)
+            given = await set_subjects(self._context, tx, actor, project.target, change.subjects)
+        publish_binding_changes(self._context, given)
+        return project
+
+    async def update(self, actor: Actor, id: str, change: ProjectChange) -> Project:
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            before = await find_project(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            project = replace(change.applied(before), updated_at=self._context.clock.now())
+            await tx[ProjectStore].put(project)
+            await self._context.audit(tx, actor, "updateProject", project.name, id)
+            given = await set_subjects(self._context, tx, actor, project.target, change.subjects)
+        publish_binding_changes(self._context, given)
+        return project
+
+    async def delete(self, actor: Actor, id: str) -> Project:
+        """Deletes an empty project with its role bindings. Conflict: it contains resources."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            project = await find_project(tx, id)
+            require(actor, Verb.ADMINISTER, project.target)
+            await _check_empty(tx, project)
+            for binding in await tx[RoleBindingStore].select(scope=project.target.scope):
+                await tx[RoleBindingStore].remove(binding.id)
+            await tx[ProjectStore].remove(id)
+            await self._context.audit(tx, actor, "deleteProject", project.name, id)
+        return project
+
+
+async def _check_empty(tx: Transaction, project: Project) -> None:
+    if project.default:
+        raise Conflict(
+            "the default project cannot be deleted: it contains resources without a project"
+        )
+    if contents := await tx[ResourceDirectory].project_contents(project.id):
+        raise Conflict(f"project {project.name!r} still has {contents}")

@@ -1,0 +1,390 @@
+"""Roles and role bindings, and queries about permissions.
+
+Nobody can grant permissions that they lack: each grant is checked against the grantor's policy.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from controlplane.access.model.bindings import Binding, SubjectKind
+from controlplane.access.model.users import Group, User, UserKind
+from controlplane.access.operations.bindings import (
+    RoleSubjects,
+    publish_binding_changes,
+    set_subjects,
+)
+from controlplane.access.operations.scopes import (
+    find_role,
+    grants_from_bindings,
+    scope_target,
+    target_of,
+)
+from controlplane.access.operations.users import require_permissions_of_role
+from controlplane.access.ports import (
+    GroupStore,
+    MembershipStore,
+    RoleBindingStore,
+    RoleStore,
+    UserStore,
+)
+from controlplane.authorization import (
+    BUILT_IN,
+    Actor,
+    Grant,
+    KubernetesRights,
+    Policy,
+    Resource,
+    ResourceKind,
+    Role,
+    Rule,
+    Scope,
+    Verb,
+    require,
+    require_member,
+)
+from controlplane.authorization.roles import MAX_RULES, check_kubernetes
+from controlplane.platform.context import ACCESS, OperationContext
+from controlplane.platform.names import check_text
+from controlplane.platform.ports import Transaction
+from controlplane.platform.retry import retry_operations
+from core.errors import Conflict, Invalid, NotFound
+
+_MAX_TEXT_LENGTH = 1000
+_MAX_BINDINGS_SHOWN = 5000
+_BINDINGS_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChange:
+    """Changes to a role. None leaves a field unchanged."""
+
+    name: str | None = None
+    description: str | None = None
+    rules: tuple[Rule, ...] | None = None
+    kubernetes: KubernetesRights | None = None
+
+    def applied(self, role: Role) -> Role:
+        """The changed role. Invalid: a value is not allowed."""
+        if self.name or not role.name:
+            role = replace(role, name=check_text(self.name or "", "name"))
+        if self.description is not None:
+            if len(self.description) > _MAX_TEXT_LENGTH:
+                raise Invalid(
+                    f"must have at most {_MAX_TEXT_LENGTH} characters", field="description"
+                )
+            role = replace(role, description=self.description)
+        if self.rules is not None:
+            if len(self.rules) > MAX_RULES:
+                raise Invalid(f"must have at most {MAX_RULES} entries", field="rules")
+            role = replace(role, rules=self.rules)
+        if self.kubernetes is not None:
+            role = replace(role, kubernetes=check_kubernetes(self.kubernetes))
+        return role
+
+
+@dataclass(frozen=True, slots=True)
+class BindingDraft:
+    """A role binding as a user defines it; the subject by id, address or name."""
+
+    role: str
+    scope: Scope
+    user: str | None = None
+    group: str | None = None
+    expires_at: datetime | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BindingView:
+    """A role binding with its role, target and subject."""
+
+    row: Binding
+    role: Role
+    target: Resource
+    user: User | None = None
+    group: Group | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionHolder:
+    """A user with a permission, and the grants that give it."""
+
+    user: User
+    grants: Sequence[Grant]
+
+
+@retry_operations
+class AccessControl:
+    """Operations on roles and role bindings, and queries about permissions."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def roles(self, actor: Actor) -> list[Role]:
+        """All roles, built-in ones first."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            return [*BUILT_IN.values(), *await tx[RoleStore].select()]
+
+    async def role(self, actor: Actor, name: str) -> Role:
+        """The role with this id or name. NotFound: it does not exist."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            return await find_role(tx, name)
+
+    async def save_role(self, actor: Actor, change: RoleChange, id: str | None = None) -> Role:
+        """Creates a role, or changes the one with this id for all its users.
+
+        Forbidden: the old or new role has permissions that the actor lacks in the installation.
+        """
+        whole = Resource.whole(ResourceKind.ROLE)
+        require(actor, Verb.ADMINISTER, whole)
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            before = await self._custom(tx, id) if id else None
+            role = change.applied(before or Role(self._context.new_id(), "", now, now))
+            role = replace(role, updated_at=now)
+            if role.name in BUILT_IN or await self._is_taken(tx, role):
+                raise Conflict(f"role {role.name!r} already exists")
+            for candidate in (role, before):
+                if candidate is not None:
+                    require_permissions_of_role(
+                        actor, candidate, Resource.whole(ResourceKind.INSTALLATION)
+                    )
+            await (tx[RoleStore].put(role) if before else tx[RoleStore].add(role))
+            action = "updateRole" if before else "createRole"
+            await self._context.audit(tx, actor, action, role.name, role.id)
+        self._context.bus.publish(ACCESS)
+        return role
+
+    async def delete_role(self, actor: Actor, id: str) -> Role:
+        """Deletes a role. Conflict: it is still bound."""
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.ROLE))
+        async with self._context.store.write() as tx:
+            role = await self._custom(tx, id)
+            if used := await tx[RoleBindingStore].select(role_id=id):
+                raise Conflict(f"role {role.name!r} has {len(used)} bindings: delete them first")
+            await tx[RoleStore].remove(id)
+            await self._context.audit(tx, actor, "deleteRole", role.name, id)
+        return role
+
+    async def bindings(self, actor: Actor, scope: Scope | None = None) -> list[BindingView]:
+        """Role bindings in scopes where the actor may read them, and the actor's own."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            equals = {"scope": scope} if scope else {}
+            rows = await tx[RoleBindingStore].select(**equals)
+            shown: list[BindingView] = []
+            for start in range(0, len(rows), _BINDINGS_BATCH):
+                views = await _views(tx, rows[start : start + _BINDINGS_BATCH])
+                shown += (view for view in views if _may_see(actor, view))
+                if len(shown) >= _MAX_BINDINGS_SHOWN:
+                    break
+        return shown[:_MAX_BINDINGS_SHOWN]
+
+    async def bind(self, actor: Actor, draft: BindingDraft) -> BindingView:
+        """Binds a role. Forbidden: the role has permissions in the scope that the actor lacks."""
+        require_member(actor)
+        now = self._context.clock.now()
+        if draft.expires_at is not None and draft.expires_at <= now:
+            raise Invalid("must be in the future", field="expiresAt")
+        async with self._context.store.write() as tx:
+            target = await self._place(tx, actor, draft.scope)
+            role = await find_role(tx, draft.role)
+            require_permissions_of_role(actor, role, target)
+            kind, subject, name = await _subject(tx, draft)
+            row = Binding(
+                self._context.new_id(),
+                role.id,
+                kind,
+                subject,
+                draft.scope,
+                now,
+                draft.expires_at,
+                actor.email or actor.name,
+                draft.reason[:_MAX_TEXT_LENGTH],
+            )
+            await tx[RoleBindingStore].add(row)
+            await self._context.audit(
+                tx, actor, "createRoleBinding", name, row.id, role=role.name, scope=draft.scope
+            )
+            (view,) = await _views(tx, [row])
+        publish_binding_changes(self._context, [row])
+        return view
+
+    async def unbind(self, actor: Actor, id: str) -> BindingView:
+        """Deletes a role binding; what it opened ends within seconds."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            row = await tx[RoleBindingStore].get(id)
+            views = await _views(tx, [row]) if row else []
+            if row is None or not views:
+                raise NotFound
+            (view,) = views
+            if not actor.may(Verb.READ, view.target.below(ResourceKind.BINDING)):
+                raise NotFound
+            require(actor, Verb.ADMINISTER, view.target.below(ResourceKind.BINDING))
+            require_permissions_of_role(actor, view.role, view.target)
+            if row.subject_id == actor.id:
+                raise Conflict("you cannot remove your own role: ask another administrator")
+            await tx[RoleBindingStore].remove(id)
+            name = view.user.email if view.user else view.group.name if view.group else ""
+            await self._context.audit(
+                tx, actor, "deleteRoleBinding", name, id, role=view.role.name, scope=row.scope
+            )
+        publish_binding_changes(self._context, [row])
+        return view
+
+    async def set_subjects(self, actor: Actor, scope: Scope, wanted: RoleSubjects) -> None:
+        """Replaces the subjects of the given roles in a scope; other roles are unchanged.
+
+        Forbidden: a changed role has permissions there that the actor lacks.
+        """
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            target = await self._place(tx, actor, scope)
+            changed = await set_subjects(self._context, tx, actor, target, wanted)
+        publish_binding_changes(self._context, changed)
+
+    async def can(self, actor: Actor, verb: Verb, kind: ResourceKind, id: str) -> bool:
+        """True if the caller has the permission; False for resources that do not exist."""
+        require_member(actor)
+        try:
+            async with self._context.store.read() as tx:
+                return actor.may(verb, await target_of(tx, kind, id))
+        except NotFound:
+            return False
+
+    async def who_can(
+        self, actor: Actor, verb: Verb, kind: ResourceKind, id: str
+    ) -> list[PermissionHolder]:
+        """All users with the permission, and the reasons; for actors who may read bindings
+        there."""
+        require_member(actor)
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
+            target = await target_of(tx, kind, id)
+            if id and not actor.may(Verb.READ, target):
+                raise NotFound
+            require(actor, Verb.READ, target.below(ResourceKind.BINDING))
+            rows = await tx[RoleBindingStore].select(scope=list(target.path))
+            reasons = [
+                (row, grant)
+                for row in rows
+                for grant in await grants_from_bindings(tx, [row], now, {})
+                if Policy((grant,)).may(verb, target)
+            ]
+            return await _holders(tx, reasons)
+
+    async def _place(self, tx: Transaction, actor: Actor, scope: Scope) -> Resource:
+        """The target of a role binding.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
+        target = await scope_target(tx, scope, held=True)
+        if target.id and not actor.may(Verb.READ, target):
+            raise NotFound
+        require(actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
+        return target
+
+    async def _custom(self, tx: Transaction, id: str) -> Role:
+        if id in BUILT_IN:
+            raise Conflict(f"role {id!r} is built in and cannot be changed: create another one")
+        role = await tx[RoleStore].get(id)
+        if role is None:
+            raise NotFound
+        return role
+
+    async def _is_taken(self, tx: Transaction, role: Role) -> bool:
+        other = await tx[RoleStore].find(name=role.name)
+        return other is not None and other.id != role.id
+
+
+def _may_see(actor: Actor, view: BindingView) -> bool:
+    is_own = view.row.subject_id == actor.id
+    return is_own or actor.may(Verb.READ, view.target.below(ResourceKind.BINDING))
+
+
+async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str, str]:
+    """The subject of a draft. Invalid: none, or two. NotFound: it does not exist."""
+    if bool(draft.user) == bool(draft.group):
+        raise Invalid("specify either a user or a group", field="subject")
+    if draft.user:
+        user = await tx[UserStore].find(email=draft.user) or await tx[UserStore].get(draft.user)
+        if user is None:
+            raise NotFound(f"user {draft.user[:80]!r} does not exist")
+        return SubjectKind.USER, user.id, user.email
+    wanted = draft.group or ""
+    group = await tx[GroupStore].find(name=wanted) or await tx[GroupStore].get(wanted)
+    if group is None:
+        raise NotFound(f"group {wanted[:80]!r} does not exist")
+    return SubjectKind.GROUP, group.id, group.name
+
+
+async def _views(tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
+    """Role bindings with role, target and subject; those with deleted parts are left out."""
+    users = {row.id: row for row in await _named(tx[UserStore], rows, SubjectKind.USER)}
+    groups = {row.id: row for row in await _named(tx[GroupStore], rows, SubjectKind.GROUP)}
+    targets = await _targets(tx, {row.scope for row in rows})
+    custom = {row.role_id for row in rows} - BUILT_IN.keys()
+    found = await tx[RoleStore].select(id=custom) if custom else []
+    roles: Mapping[str, Role] = {**BUILT_IN, **{role.id: role for role in found}}
+    return [
+        BindingView(
+            row,
+            roles[row.role_id],
+            targets[row.scope],
+            users.get(row.subject_id),
+            groups.get(row.subject_id),
+        )
+        for row in rows
+        if row.scope in targets and row.role_id in roles
+    ]
+
+
+async def _named(table, rows: Sequence[Binding], kind: SubjectKind) -> list:
+    ids = {row.subject_id for row in rows if row.subject_kind is kind}
+    return await table.select(id=ids) if ids else []
+
+
+async def _targets(tx: Transaction, scopes: set[Scope]) -> dict[Scope, Resource]:
+    targets = {}
+    for scope in scopes:
+        try:
+            targets[scope] = await scope_target(tx, scope)
+        except (NotFound, Invalid):
+            continue
+    return targets
+
+
+async def _holders(
+    tx: Transaction, reasons: Sequence[tuple[Binding, Grant]]
+) -> list[PermissionHolder]:
+    """The users of grants, also through groups, each once."""
+    users: dict[str, User] = {}
+    grants: dict[str, list[Grant]] = {}
+    for row, grant in reasons:
+        for user, why in await _people(tx, row):
+            users[user.id] = user
+            given = f", given by {row.given_by}" if row.given_by else ""
+            grants.setdefault(user.id, []).append(replace(grant, why=why + given))
+    held = [
+        PermissionHolder(user, grants[id]) for id, user in users.items() if user.disabled_at is None
+    ]
+    return sorted(held, key=lambda holder: holder.user.email)
+
+
+async def _people(tx: Transaction, row: Binding) -> list[tuple[User, str]]:
+    if row.subject_kind is SubjectKind.USER:
+        user = await tx[UserStore].get(row.subject_id)
+        return [(user, "directly")] if user else []
+    group = await tx[GroupStore].get(row.subject_id)
+    if group is None:
+        return []
+    if group.everyone:
+        found = await tx[UserStore].select(kind=UserKind.PERSON)
+    else:
+        members = await tx[MembershipStore].select(group_id=group.id)
+        found = await tx[UserStore].select(id=[m.user_id for m in members]) if members else []
+    return [(user, f"group {group.name}") for user in found]

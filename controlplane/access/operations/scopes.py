@@ -1,0 +1,143 @@
+"""Resolves ids to permission targets, and users to their grants."""
+
+from datetime import datetime
+
+from controlplane.access.model.bindings import Binding, Project, SubjectKind
+from controlplane.access.model.users import Group, User, UserKind
+from controlplane.access.ports import (
+    GroupStore,
+    MembershipStore,
+    ProjectStore,
+    ResourceDirectory,
+    RoleBindingStore,
+    RoleStore,
+)
+from controlplane.authorization import (
+    BUILT_IN,
+    INSTALLATION,
+    Actor,
+    Grant,
+    Resource,
+    ResourceKind,
+    Role,
+    Scope,
+    Verb,
+    require,
+)
+from controlplane.platform.ports import Transaction
+from core.errors import Invalid, NotFound
+
+
+async def target_of(
+    tx: Transaction, kind: ResourceKind, id: str, *, held: bool = False
+) -> Resource:
+    """The resource of this kind and id; without an id, all of them. NotFound: it does not exist.
+
+    `held` locks its row until the transaction ends. Permission checks must not lock rows, since
+    they run in the middle of other transactions and in any order.
+    """
+    if not id:
+        return Resource.whole(kind)
+    found = await tx[ResourceDirectory].find(kind, id, locked=held)
+    if found is None:
+        raise NotFound
+    return found
+
+
+async def scope_target(tx: Transaction, scope: Scope, *, held: bool = False) -> Resource:
+    """The target of a scope. NotFound: it does not exist. Invalid: not a scope."""
+    if scope == INSTALLATION:
+        return Resource.whole(ResourceKind.INSTALLATION)
+    kind, _, id = scope.partition(":")
+    if kind not in ("project", "cluster", "service", "pipeline", "repository") or not id:
+        raise Invalid(
+            f"{scope[:80]!r} is not a scope: use installation, or for example project:ID",
+            field="scope",
+        )
+    return await target_of(tx, ResourceKind(kind), id, held=held)
+
+
+async def project_for(
+    tx: Transaction, actor: Actor, kind: ResourceKind, project_id: str | None
+) -> str | None:
+    """The project for a new resource of this kind; None is the default project.
+
+    Forbidden: the actor may not create such resources there.
+    """
+    if project_id:
+        project = await find_project(tx, project_id)
+        if not actor.may(Verb.READ, project.target):
+            raise NotFound
+    require(actor, Verb.WRITE, Resource.within(kind, project_id))
+    return project_id or None
+
+
+async def find_project(tx: Transaction, id: str | None, name: str | None = None) -> Project:
+    """The project with this id or name. NotFound: it does not exist."""
+    project = await tx[ProjectStore].get(id) if id else await tx[ProjectStore].find(name=name or "")
+    if project is None:
+        raise NotFound
+    return project
+
+
+async def find_role(tx: Transaction, name: str) -> Role:
+    """The role with this id or name, built-in ones included. NotFound: it does not exist."""
+    role = (
+        BUILT_IN.get(name) or await tx[RoleStore].get(name) or await tx[RoleStore].find(name=name)
+    )
+    if role is None:
+        raise NotFound(f"role {name[:80]!r} does not exist")
+    return role
+
+
+async def grants_of(tx: Transaction, user: User, now: datetime) -> tuple[Grant, ...]:
+    """All grants of a user at this moment, direct and through groups."""
+    subjects = await _subjects(tx, user)
+    bindings = await tx[RoleBindingStore].select(subject_id=list(subjects))
+    return await grants_from_bindings(tx, bindings, now, subjects)
+
+
+async def groups_of(tx: Transaction, user_id: str, *, is_person: bool) -> list[Group]:
+    """The groups of a user; people are also in the groups that contain everyone."""
+    joined = {
+        membership.group_id for membership in await tx[MembershipStore].select(user_id=user_id)
+    }
+    groups = await tx[GroupStore].select(id=joined) if joined else []
+    return groups + (await tx[GroupStore].select(everyone=True) if is_person else [])
+
+
+async def grants_from_bindings(
+    tx: Transaction, bindings: list[Binding], now: datetime, subjects: dict[str, str]
+) -> tuple[Grant, ...]:
+    """The grants of unexpired role bindings; `subjects` holds display names by subject id."""
+    live = [
+        binding for binding in bindings if binding.expires_at is None or binding.expires_at > now
+    ]
+    custom = {binding.role_id for binding in live} - BUILT_IN.keys()
+    found = await tx[RoleStore].select(id=custom) if custom else []
+    roles = {**BUILT_IN, **{role.id: role for role in found}}
+    return tuple(
+        Grant(
+            roles[binding.role_id],
+            binding.scope,
+            binding.id,
+            binding.expires_at,
+            _why(binding, subjects),
+        )
+        for binding in live
+        if binding.role_id in roles
+    )
+
+
+async def _subjects(tx: Transaction, user: User) -> dict[str, str]:
+    """The user and its groups, by id, with their display names."""
+    groups = await groups_of(tx, user.id, is_person=user.kind is UserKind.PERSON)
+    return {user.id: user.email, **{group.id: f"group {group.name}" for group in groups}}
+
+
+def _why(binding: Binding, subjects: dict[str, str]) -> str:
+    subject = subjects.get(binding.subject_id, binding.subject_id)
+    whose = subject if binding.subject_kind is SubjectKind.GROUP else "directly"
+    until = f" until {binding.expires_at:%FT%TZ}" if binding.expires_at else ""
+    given = f", given by {binding.given_by}" if binding.given_by else ""
+    return f"{whose}{given}{until}"

@@ -1,0 +1,428 @@
+"""Sign-in by password, identity provider, device code, or setup link.
+
+Each method creates a session or a token. The store counts failures by account and by source. An
+unknown account takes the same time and gets the same error as a wrong password.
+"""
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from controlplane.access.model.sign_in import (
+    FAILURES_WINDOW,
+    MAX_FAILURES_PER_ACCOUNT,
+    MAX_FAILURES_PER_SOURCE,
+    ChallengeKind,
+    SignInChallenge,
+    SignInFailures,
+)
+from controlplane.access.model.users import (
+    SESSION_IDLE,
+    SESSION_LIFE,
+    USER_TOKEN_LIFE,
+    User,
+    UserKind,
+)
+from controlplane.access.operations.federation import Federation
+from controlplane.access.operations.refresh_tokens import IssuedTokens, RefreshTokens
+from controlplane.access.operations.tokens import (
+    SIGN_IN_KINDS,
+    mint,
+    publish_revoked,
+    revoke_user_tokens,
+)
+from controlplane.access.operations.users import find_user, require_permissions_of_user
+from controlplane.access.ports import (
+    ChallengeStore,
+    LoginStore,
+    Passwords,
+    SignInFailureStore,
+    TokenStore,
+    UserStore,
+)
+from controlplane.authorization import (
+    ADMIN,
+    SYSTEM,
+    Actor,
+    ActorKind,
+    Resource,
+    ResourceKind,
+    Verb,
+    require,
+    require_member,
+)
+from controlplane.platform.audit_entry import AuditVerdict
+from controlplane.platform.context import OperationContext
+from controlplane.platform.notification import NotificationKind, notification
+from controlplane.platform.ports import AuditTrail, NotificationOutbox, Transaction
+from core.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    TowlineError,
+    Unauthenticated,
+)
+from core.identity import TokenKind
+
+MIN_PASSWORD_LENGTH = 12
+MAX_PASSWORD_LENGTH = 256
+OIDC_LIFE = timedelta(minutes=10)
+DEVICE_LIFE = timedelta(minutes=10)
+SETUP_LIFE = timedelta(days=1)
+MAX_CHALLENGES = 10_000
+_WRONG = "wrong address or password"
+_LINK_USED = "this link was already used or has expired"
+# Without vowels and lookalikes, so that codes are easy to type and form no words.
+_CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
+_CODE_LENGTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StartedSignIn:
+    """A started sign-in: the URL for the browser, and the secret that it must send back."""
+
+    url: str
+    browser: str
+
+
+class DevicePending(TowlineError):
+    """No user has decided on the device's code yet."""
+
+
+class SignIn:
+    """Operations for signing in. `local` enables passwords."""
+
+    def __init__(
+        self,
+        deps: OperationContext,
+        federation: Federation,
+        passwords: Passwords,
+        *,
+        local: bool = True,
+    ) -> None:
+        self._context = deps
+        self._federation = federation
+        self._passwords = passwords
+        self.local = local
+        self.renewals = RefreshTokens(deps)
+
+    def providers(self) -> list[tuple[str, str]]:
+        """(name, title) of each identity provider."""
+        return [(issuer.name, issuer.title) for issuer in self._federation.issuers.known()]
+
+    async def by_password(self, email: str, password: str, source: str) -> str:
+        """The secret of a new session.
+
+        Unauthenticated: wrong address or password. LimitExceeded: too many failures.
+        """
+        if not self.local:
+            raise Forbidden("password sign-in is disabled: use an identity provider")
+        counters = {
+            _counter("account", email.lower()): MAX_FAILURES_PER_ACCOUNT,
+            _counter("source", source): MAX_FAILURES_PER_SOURCE,
+        }
+        await self._check_failures(counters)
+        async with self._context.store.read() as tx:
+            user = await tx[UserStore].find(email=email)
+        hash = user.password if user and user.kind is UserKind.PERSON else None
+        is_right = await self._passwords.verify(hash, password[: MAX_PASSWORD_LENGTH + 1])
+        if user is None or not is_right or user.disabled_at is not None:
+            await self._note_failure(counters, email, source)
+            raise Unauthenticated(_WRONG)
+        return await self._session(user, source, "password")
+
+    async def begin_oidc(self, issuer: str, redirect: str, back: str) -> StartedSignIn:
+        """Starts a sign-in at an identity provider; `back` is the local path to open afterwards."""
+        state, browser = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(32)
+        digest = hashlib.sha256(verifier.encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        url = await self._federation.issuers.begin(issuer, redirect, state, nonce, challenge)
+        detail = {
+            "issuer": issuer,
+            "redirect": redirect,
+            "verifier": verifier,
+            "nonce": nonce,
+            "back": back,
+            "browser": _hash(browser),
+        }
+        await self._keep(ChallengeKind.OIDC, state, OIDC_LIFE, detail)
+        return StartedSignIn(url, browser)
+
+    async def finish_oidc(
+        self, state: str, code: str, browser: str, source: str
+    ) -> tuple[str, str]:
+        """(secret of a new session, path to open).
+
+        Unauthenticated: the sign-in was started in another browser, or finished before.
+        """
+        challenge = await self._take(ChallengeKind.OIDC, state)
+        detail = challenge.detail
+        if not secrets.compare_digest(detail["browser"], _hash(browser)):
+            raise Unauthenticated("this sign-in was started in another browser: start again")
+        claims = await self._federation.issuers.finish(
+            detail["issuer"], detail["redirect"], code, detail["verifier"], detail["nonce"]
+        )
+        user = await self._federation.admit(claims)
+        if user.disabled_at is not None:
+            raise Unauthenticated(f"the account {user.email} is disabled")
+        return await self._session(user, source, detail["issuer"]), detail["back"]
+
+    async def begin_device(
+        self, client: str, source: str, *, renewable: bool = False
+    ) -> tuple[str, str]:
+        """(device code, user code) for a program without a browser (RFC 8628).
+
+        `renewable`: issues a short-lived token with a refresh token instead of a token for 90 days.
+        """
+        device = secrets.token_urlsafe(32)
+        code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
+        detail = {"client": client[:80], "source": source[:64]}
+        if renewable:
+            detail["renewable"] = "yes"
+        await self._keep(ChallengeKind.DEVICE, device, DEVICE_LIFE, detail, code)
+        return device, code
+
+    async def device(self, actor: Actor, code: str) -> SignInChallenge:
+        """The pending sign-in with this code, for review before the decision."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            return await self._waiting_device(tx, code)
+
+    async def decide_device(self, actor: Actor, code: str, *, approve: bool) -> None:
+        """Approves or denies the device with this code to act as the caller.
+
+        Forbidden: the caller's token has limited permissions.
+        """
+        require_member(actor)
+        if actor.kind is not ActorKind.USER or actor.policy.limits:
+            raise Forbidden("only a signed-in user can decide on devices")
+        async with self._context.store.write() as tx:
+            challenge = await self._waiting_device(tx, code)
+            decided = {"decision": "yes" if approve else "no", **challenge.detail}
+            await tx[ChallengeStore].change(challenge.id, detail=decided, user_id=actor.id)
+            action = "approveDevice" if approve else "refuseDevice"
+            await self._context.audit(
+                tx, actor, action, decided["client"], challenge.id, device=decided["source"]
+            )
+
+    async def poll_device(self, device: str) -> IssuedTokens:
+        """The token of an approved device, returned once. DevicePending: not decided yet.
+
+        Forbidden: denied. Unauthenticated: expired, or unknown code.
+        """
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            challenge = await self._open(tx, ChallengeKind.DEVICE, device)
+            if challenge.user_id is None:
+                raise DevicePending("not decided yet")
+            await tx[ChallengeStore].change(challenge.id, taken_at=now)
+            if challenge.detail.get("decision") == "yes":
+                user = await find_user(tx, challenge.user_id)
+                return await self._token_of_device(tx, challenge.detail, user.id)
+        raise Forbidden("the request was denied")
+
+    async def _token_of_device(
+        self, tx: Transaction, detail: Mapping[str, str], user_id: str
+    ) -> IssuedTokens:
+        name, source = detail["client"], detail["source"]
+        if "renewable" in detail:
+            return await self.renewals.begin(tx, name, user_id, source)
+        made = await mint(
+            tx, self._context, name, user_id=user_id, life=USER_TOKEN_LIFE, source=source
+        )
+        return IssuedTokens(*made)
+
+    async def setup_secret(self) -> str | None:
+        """The secret of a link to set the first administrator's password.
+
+        None after any user has set a password or signed in through a provider.
+        """
+        async with self._context.store.read() as tx:
+            users = await tx[UserStore].select()
+            logins = await tx[LoginStore].select()
+        if not self.local or logins or any(user.password for user in users):
+            return None
+        secret = secrets.token_urlsafe(32)
+        await self._keep(ChallengeKind.SETUP, secret, SETUP_LIFE, {})
+        return secret
+
+    async def set_up(self, secret: str, email: str, name: str, password: str, source: str) -> str:
+        """Sets up the first administrator with a password; returns a session's secret.
+
+        The link is valid once.
+        """
+        hash = await self._passwords.hash(_checked(password))
+        if "@" not in email or len(email) > 320:
+            raise Invalid("must be an e-mail address", field="email")
+        await self._take(ChallengeKind.SETUP, secret)
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            admin = await tx[UserStore].find(email="admin")
+            if admin is None or await tx[UserStore].find(email=email) is not None:
+                raise Conflict("the first administrator is already set up")
+            user = replace(admin, email=email, name=name or email, password=hash, updated_at=now)
+            await tx[UserStore].put(user)
+            await self._context.audit(tx, SYSTEM, "setUp", email, user.id, role=ADMIN.id)
+        return await self._session(user, source, "setup link")
+
+    async def set_password(
+        self, actor: Actor, password: str, *, old: str = "", user_id: str | None = None
+    ) -> User:
+        """Sets the caller's password, or that of a user with no more permissions than the actor.
+
+        All sessions of the user end.
+        """
+        require_member(actor)
+        hash = await self._passwords.hash(_checked(password))
+        async with self._context.store.read() as tx:
+            user = await find_user(tx, user_id or actor.id)
+        is_own = user.id == actor.id
+        if is_own and user.password and not await self._passwords.verify(user.password, old):
+            raise Forbidden("the old password is wrong")
+        async with self._context.store.write() as tx:
+            if not is_own:
+                await _require_administers(tx, actor, user, self._context.clock.now())
+            await tx[UserStore].change(user.id, password=hash, updated_at=self._context.clock.now())
+            ended = await revoke_user_tokens(tx, self._context, user.id, SIGN_IN_KINDS)
+            await self._context.audit(tx, actor, "setPassword", user.email, user.id)
+        publish_revoked(self._context, ended)
+        return user
+
+    async def sign_out(self, actor: Actor) -> None:
+        """Ends the caller's session."""
+        require_member(actor)
+        if actor.token_id is None:
+            return
+        async with self._context.store.write() as tx:
+            await tx[TokenStore].change(actor.token_id, revoked_at=self._context.clock.now())
+            await self._context.audit(tx, actor, "signOut", actor.email, actor.token_id)
+        publish_revoked(self._context, [actor.token_id])
+
+    async def _session(self, user: User, source: str, way: str) -> str:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            await self._notify_of_new_address(tx, user, source[:64])
+            row, secret = await mint(
+                tx,
+                self._context,
+                f"session by {way}",
+                user_id=user.id,
+                life=SESSION_LIFE,
+                kind=TokenKind.SESSION,
+                idle_at=now + SESSION_IDLE,
+                source=source[:64],
+            )
+            actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
+            await self._context.audit(tx, actor, "signIn", user.email, row.id, by=way)
+            await tx[SignInFailureStore].remove(_counter("account", user.email.lower()))
+        return secret
+
+    async def _notify_of_new_address(self, tx: Transaction, user: User, source: str) -> None:
+        """Notifies of a sign-in from a new address; an account's first sign-in is no new
+        address."""
+        known = await tx[TokenStore].select(user_id=user.id, kind=TokenKind.SESSION)
+        if known and all(session.source != source for session in known):
+            subject = f"{user.email} signed in from a new address: {source}"
+            kind = NotificationKind.LOGIN_NEW_PLACE
+            await tx[NotificationOutbox].append(
+                [notification(kind, self._context.clock.now(), subject)]
+            )
+
+    async def _check_failures(self, counters: dict[str, int]) -> None:
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
+            rows = await tx[SignInFailureStore].select(id=list(counters))
+        for row in rows:
+            if row.until > now and row.count >= counters[row.id]:
+                wait = (row.until - now).total_seconds()
+                raise LimitExceeded(
+                    f"too many failed sign-ins: try again in {wait / 60:.0f} minutes",
+                    retry_after=wait,
+                )
+
+    async def _note_failure(self, counters: dict[str, int], email: str, source: str) -> None:
+        """Counts a failure, and deletes expired counters."""
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            for id in counters:
+                row = await tx[SignInFailureStore].find(id=id)
+                if row is not None and row.until > now:
+                    await tx[SignInFailureStore].change(id, count=row.count + 1)
+                    continue
+                if row is not None:
+                    await tx[SignInFailureStore].remove(id)
+                await tx[SignInFailureStore].add(SignInFailures(id, 1, now + FAILURES_WINDOW))
+            await tx[SignInFailureStore].remove_before("until", now)
+            stranger = Actor(ActorKind.ANONYMOUS, name="", source=source)
+            entry = self._context.audit_entry(stranger, "signIn", email, "")
+            await tx[AuditTrail].append([replace(entry, verdict=AuditVerdict.REFUSED)])
+
+    async def _keep(
+        self,
+        kind: ChallengeKind,
+        secret: str,
+        life: timedelta,
+        detail: dict[str, str],
+        code: str | None = None,
+    ) -> None:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            await tx[ChallengeStore].remove_before("expires_at", now)
+            if await tx[ChallengeStore].count() >= MAX_CHALLENGES:
+                raise LimitExceeded(
+                    "too many pending sign-ins: try again in 60 s", retry_after=60.0
+                )
+            await tx[ChallengeStore].add(
+                SignInChallenge(
+                    self._context.new_id(), kind, _hash(secret), now, now + life, code, detail
+                )
+            )
+
+    async def _take(self, kind: ChallengeKind, secret: str) -> SignInChallenge:
+        """A challenge, which is used up."""
+        async with self._context.store.write() as tx:
+            challenge = await self._open(tx, kind, secret)
+            await tx[ChallengeStore].change(challenge.id, taken_at=self._context.clock.now())
+        return challenge
+
+    async def _open(self, tx: Transaction, kind: ChallengeKind, secret: str) -> SignInChallenge:
+        challenge = await tx[ChallengeStore].find(hash=_hash(secret), kind=kind)
+        now = self._context.clock.now()
+        if challenge is None or challenge.taken_at is not None or challenge.expires_at <= now:
+            raise Unauthenticated(_LINK_USED)
+        return challenge
+
+    async def _waiting_device(self, tx: Transaction, code: str) -> SignInChallenge:
+        plain = code.upper().replace("-", "").replace(" ", "")
+        challenge = await tx[ChallengeStore].find(code=plain, kind=ChallengeKind.DEVICE)
+        now = self._context.clock.now()
+        if challenge is None or challenge.user_id is not None or challenge.expires_at <= now:
+            raise NotFound("no device waits for this code: it is mistyped or has expired")
+        return challenge
+
+
+async def _require_administers(tx: Transaction, actor: Actor, user: User, now: datetime) -> None:
+    require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
+    await require_permissions_of_user(tx, actor, user, now)
+
+
+def _checked(password: str) -> str:
+    if not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
+        raise Invalid(
+            f"must have {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters", field="password"
+        )
+    return password
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _counter(kind: str, name: str) -> str:
+    return _hash(f"{kind}:{name}")

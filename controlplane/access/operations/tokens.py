@@ -1,0 +1,71 @@
+"""Creates and revokes tokens; rows contain only the SHA-256 hash of a secret that is shown once."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from controlplane.access.model.users import Token
+from controlplane.access.ports import TokenStore
+from controlplane.platform.context import REVOKED, OperationContext
+from controlplane.platform.ports import Transaction
+from core.identity import TokenKind, new_token, token_hash
+
+SIGN_IN_KINDS = (TokenKind.SESSION, TokenKind.REFRESH)
+
+
+def publish_revoked(deps: OperationContext, token_ids: Iterable[str]) -> None:
+    """Ends everything that these tokens opened."""
+    for id in token_ids:
+        deps.bus.publish(REVOKED, id)
+
+
+async def revoke_user_tokens(
+    tx: Transaction,
+    deps: OperationContext,
+    user_id: str,
+    kinds: Collection[TokenKind] = tuple(TokenKind),
+) -> list[str]:
+    """Revokes a user's valid tokens of some kinds, and those issued by refresh tokens; returns
+    ids."""
+    live = await tx[TokenStore].select(user_id=user_id, kind=list(kinds), revoked_at=None)
+    if families := {token.parent_id for token in live if token.kind is TokenKind.REFRESH}:
+        came = await tx[TokenStore].select(user_id=user_id, parent_id=families, revoked_at=None)
+        live = list({token.id: token for token in (*live, *came)}.values())
+    now = deps.clock.now()
+    for token in live:
+        await tx[TokenStore].change(token.id, revoked_at=now)
+    return [token.id for token in live]
+
+
+async def mint(
+    tx: Transaction,
+    deps: OperationContext,
+    name: str,
+    *,
+    user_id: str | None = None,
+    cluster_id: str | None = None,
+    life: timedelta | None = None,
+    kind: TokenKind | None = None,
+    **columns: Any,
+) -> tuple[Token, str]:
+    """Creates a token for a user or a cluster's agent, and stores its hash."""
+    if kind is None:
+        kind = TokenKind.AGENT if cluster_id else TokenKind.USER
+    secret = new_token(kind)
+    now = deps.clock.now()
+    row = replace(
+        Token(
+            id=deps.new_id(),
+            kind=kind,
+            name=name,
+            hash=token_hash(secret),
+            inserted_at=now,
+            user_id=user_id,
+            cluster_id=cluster_id,
+            expires_at=None if life is None else now + life,
+        ),
+        **columns,
+    )
+    await tx[TokenStore].add(row)
+    return row, secret

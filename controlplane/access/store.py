@@ -1,0 +1,221 @@
+"""Tables of users, tokens, roles and sign-in."""
+
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, String, Table, Text
+
+from controlplane.access.model.bindings import (
+    AccessRequest,
+    AccessRequestState,
+    Binding,
+    Project,
+    SubjectKind,
+)
+from controlplane.access.model.sign_in import (
+    ChallengeKind,
+    SignInChallenge,
+    SignInFailures,
+    TrustRule,
+)
+from controlplane.access.model.users import Group, Login, Membership, Token, User, UserKind
+from controlplane.access.ports import (
+    AccessRequestStore,
+    ChallengeStore,
+    GroupStore,
+    LoginStore,
+    MembershipStore,
+    ProjectStore,
+    RoleBindingStore,
+    RoleStore,
+    SignInFailureStore,
+    TokenStore,
+    TrustRuleStore,
+    UserStore,
+)
+from controlplane.authorization import KubernetesRights, Role
+from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
+from controlplane.platform.store.rights import LimitsColumn, RulesColumn
+from controlplane.platform.store.rows import rows
+from controlplane.platform.store.schema import _id, _times, metadata
+from controlplane.platform.store.transaction import Repositories
+from core.identity import TokenKind
+
+users = Table(
+    "users",
+    metadata,
+    _id(),
+    Column("email", String(320), nullable=False, unique=True),
+    Column("name", String(255), nullable=False),
+    *_times(),
+    Column("kind", EnumColumn(UserKind), nullable=False),
+    Column("disabled_at", UtcColumn),
+    Column("password", String(255)),
+    Column("issuer", String(512)),
+    Column("external_id", String(255)),
+    Column("disabled_by", String(512)),
+    Index("ix_users_issuer", "issuer", "external_id"),
+)
+
+
+groups = Table(
+    "groups",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("description", Text),
+    Column("everyone", Boolean),
+    Column("issuer", String(512)),
+    Column("external_id", String(255)),
+)
+
+
+memberships = Table(
+    "memberships",
+    metadata,
+    _id(),
+    Column("group_id", String(36), ForeignKey("groups.id"), nullable=False),
+    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("issuer", String(512)),
+    Index("uq_memberships_group_id_user_id", "group_id", "user_id", unique=True),
+)
+
+
+logins = Table(
+    "logins",
+    metadata,
+    _id(),
+    Column("issuer", String(512), nullable=False),
+    Column("subject", String(512), nullable=False),
+    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Index("uq_logins_issuer_subject", "issuer", "subject", unique=True),
+)
+
+
+projects = Table(
+    "projects",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("description", Text),
+)
+
+
+roles = Table(
+    "roles",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("description", Text),
+    Column("rules", RulesColumn(), nullable=False),
+    Column("kubernetes", JsonColumn(KubernetesRights), nullable=False),
+)
+
+
+role_bindings = Table(
+    "role_bindings",
+    metadata,
+    _id(),
+    Column("role_id", String(36), nullable=False, index=True),
+    Column("subject_kind", EnumColumn(SubjectKind), nullable=False),
+    Column("subject_id", String(36), nullable=False, index=True),
+    Column("scope", String(64), nullable=False, index=True),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("expires_at", UtcColumn, index=True),
+    Column("given_by", String(320), nullable=False),
+    Column("reason", Text, nullable=False),
+)
+
+
+access_requests = Table(
+    "access_requests",
+    metadata,
+    _id(),
+    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
+    Column("role_id", String(36), nullable=False),
+    Column("scope", String(64), nullable=False),
+    Column("minutes", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("state", EnumColumn(AccessRequestState), nullable=False, index=True),
+    Column("decided_by", String(320), nullable=False),
+    Column("decided_at", UtcColumn),
+    Column("binding_id", String(36)),
+    Column("expires_at", UtcColumn),
+)
+
+
+challenges = Table(
+    "challenges",
+    metadata,
+    _id(),
+    Column("kind", EnumColumn(ChallengeKind), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("expires_at", UtcColumn, nullable=False, index=True),
+    Column("code", String(16), unique=True),
+    Column("detail", JsonColumn(dict[str, str]), nullable=False),
+    Column("user_id", String(36)),
+    Column("taken_at", UtcColumn),
+)
+
+
+failures = Table(
+    "failures",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("until", UtcColumn, nullable=False, index=True),
+)
+
+
+trust_rules = Table(
+    "trust_rules",
+    metadata,
+    _id(),
+    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
+    Column("issuer", String(512), nullable=False, index=True),
+    Column("audience", String(512), nullable=False),
+    Column("subject", String(512), nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("claims", JsonColumn(dict[str, str]), nullable=False),
+    Column("minutes", Integer, nullable=False),
+    Column("keys", Text),
+)
+
+
+tokens = Table(
+    "tokens",
+    metadata,
+    _id(),
+    Column("kind", EnumColumn(TokenKind), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("user_id", String(36), ForeignKey("users.id"), index=True),
+    Column("cluster_id", String(36), ForeignKey("clusters.id"), index=True),
+    Column("expires_at", UtcColumn),
+    Column("last_used_at", UtcColumn),
+    Column("revoked_at", UtcColumn),
+    Column("limits", LimitsColumn(), nullable=False),
+    Column("idle_at", UtcColumn),
+    Column("parent_id", String(36)),
+    Column("source", String(64), nullable=False),
+)
+
+REPOSITORIES: Repositories = {
+    UserStore: rows(users, User, ("email", "name")),
+    TokenStore: rows(tokens, Token, ("name",)),
+    GroupStore: rows(groups, Group, ("name",)),
+    MembershipStore: rows(memberships, Membership),
+    LoginStore: rows(logins, Login),
+    ProjectStore: rows(projects, Project, ("name",)),
+    RoleStore: rows(roles, Role, ("name",)),
+    RoleBindingStore: rows(role_bindings, Binding),
+    AccessRequestStore: rows(access_requests, AccessRequest),
+    ChallengeStore: rows(challenges, SignInChallenge),
+    SignInFailureStore: rows(failures, SignInFailures),
+    TrustRuleStore: rows(trust_rules, TrustRule),
+}

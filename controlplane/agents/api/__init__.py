@@ -1,0 +1,4 @@
+"""Agents in the GraphQL API.
+
+Thin resolvers over the operations.
+"""

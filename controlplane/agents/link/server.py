@@ -1,0 +1,391 @@
+"""The service `towline.v1.Agent`: connected agents and their calls."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+import structlog
+
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.agents.link.duplicate_agents import AgentConflicts
+from controlplane.agents.link.report_limiter import THROTTLED_ALARM, ReportLimiter
+from controlplane.agents.link.session import AgentSession
+from controlplane.agents.operations.agents import AgentOperations
+from controlplane.agents.ports import JobLogs
+from controlplane.platform.context import AGENT_CHANGED, CLUSTER_JOB, DESIRED_STATE, REVOKED
+from controlplane.platform.ports import LOST_WAKES, Bus
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.service import Service
+from core.errors import Invalid, TowlineError, Unauthenticated, Unavailable
+from core.identity import ClusterId
+from core.rpc.calls import Call, Handler, MessageCall
+from core.rpc.methods import FETCH, SYNC, UPLOAD
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.spec.bundle import MAX_BUNDLE_BYTES
+from core.wire import limits
+from core.wire.v1 import agent_pb2 as wire
+
+log = structlog.get_logger(__name__)
+
+CHUNK_BYTES = 64 * 1024
+_FIRST_MESSAGE_SECONDS = 20.0
+_NOTE_EVERY = 1.0
+_RECHECK_EVERY = 30.0
+_TIDY_EVERY = 3600.0
+_STOP_SECONDS = 5.0
+_PACE_SECONDS = 0.2
+_GATHER_SECONDS = 0.005
+_REST_SECONDS = 0.05
+_CHECKED_AT_ONCE = 100
+_UPLOADS = 4
+_UPLOAD_SECONDS = 75.0
+
+
+class AgentLink:
+    """All agents that are connected to this replica. A newer connection of a cluster replaces an
+    older one.
+    """
+
+    def __init__(
+        self,
+        agents: AgentOperations,
+        identity: CredentialAuthenticator,
+        bus: Bus,
+        logs: JobLogs,
+        clock: Clock,
+    ) -> None:
+        self._agents = agents
+        self._identity = identity
+        self._bus = bus
+        self._logs = logs
+        self._rivals = AgentConflicts(clock)
+        self._paces = ReportLimiter(clock)
+        self._clock = clock
+        self._sessions: dict[ClusterId, AgentSession] = {}
+        self._open: dict[AgentSession, Call] = {}
+        self._heard: dict[ClusterId, datetime] = {}
+        self._offered: dict[ClusterId, list[LedgerEntry]] = {}
+        self._revocations = 0
+        self._calls: set[asyncio.Task[None]] = set()
+        self._linked: set[ClusterId] = set()
+        self._any_linked = asyncio.Event()
+        self._uploading = asyncio.Semaphore(_UPLOADS)
+        self.tasks = Tasks("agentlink")
+
+    def start(self) -> None:
+        """Starts background work: forwarding of desired state, batched writes of liveness and
+        offers, token checks, and deletion of old commands.
+        """
+        self.tasks.forever("wake", self._follow())
+        self.tasks.forever("linked", self._watch_connections())
+        self.tasks.forever("note", self._note())
+        self.tasks.forever("recheck", self._recheck())
+        self.tasks.forever("tidy", self._delete_old_commands())
+
+    async def drain(self) -> None:
+        """Sends every agent to another replica."""
+        for session in self._open:
+            session.say_goodbye(
+                wire.GOODBYE_REASON_DRAINING, "this control plane is stopping; reconnect"
+            )
+
+    async def stop(self) -> None:
+        """Ends all calls and background work, after a last write of liveness.
+
+        No call uses the store after this has returned.
+        """
+        for call in self._calls:
+            call.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=_STOP_SECONDS)
+        await self.tasks.stop()
+        await self._write_observations()
+
+    def connected(self) -> frozenset[ClusterId]:
+        """Returns the clusters whose agents are connected here."""
+        return frozenset(self._sessions)
+
+    def heard(self, cluster_id: ClusterId) -> None:
+        self._heard[cluster_id] = self._clock.now()
+
+    def offered(self, service: Service) -> None:
+        self._offered.setdefault(service.cluster_id, []).append(
+            LedgerEntry(
+                service_id=service.id,
+                cluster_id=service.cluster_id,
+                stage=LedgerStage.OFFERED,
+                at=self._clock.now(),
+                sequence=service.sequence,
+                sha=service.sha,
+                digest=service.digest,
+                revision_id=service.revision_id,
+            )
+        )
+
+    def logged(self, piece: wire.JobLog) -> None:
+        self._logs.append(piece.command_id, piece.offset, piece.data)
+        self._bus.publish(CLUSTER_JOB, piece.command_id)
+
+    async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
+        """Implements `Observer.admit`."""
+        while True:
+            most = self._paces.take(cluster_id, weights)
+            if most < len(weights) and self._paces.slow(cluster_id):
+                log.warning("agent throttled", action="agent.throttled", cluster=cluster_id)
+                await self._agents.alarm(cluster_id, THROTTLED_ALARM)
+            if most:
+                return most
+            await self._clock.sleep(_PACE_SECONDS)
+
+    def throttled(self, cluster_id: ClusterId) -> None:
+        self._paces.slow(cluster_id)
+
+    async def gather(self) -> None:
+        await self._clock.sleep(_GATHER_SECONDS)
+
+    async def rest(self) -> None:
+        await self._clock.sleep(_REST_SECONDS)
+
+    def drain_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
+        return self._offered.pop(cluster_id, [])
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        """Returns the handlers of the calls by path; see agent.proto."""
+        return {SYNC.path: self.sync, FETCH.path: self.fetch, UPLOAD.path: self.upload}
+
+    async def sync(self, call: Call) -> None:
+        """Serves the agent's long-lived call.
+
+        Raises TowlineError if the agent breaks the protocol or is not authorized.
+        """
+        self._remember_call()
+        revocations = self._revocations
+        cluster_id, token_id = await self._authenticate(call)
+        talk = SYNC.served(call)
+        hello = await _first(talk)
+        session = AgentSession(cluster_id, token_id, self._agents, talk, self)
+        session.instance_id = hello.instance_id
+        self._open[session] = call
+        await self._run_session(session, hello, talk, revocations)
+
+    async def fetch(self, call: Call) -> None:
+        """Sends a bundle by digest, from an offset on."""
+        cluster_id, _ = await self._authenticate(call)
+        talk = FETCH.served(call)
+        request = await talk.read()
+        if request is None:
+            raise Invalid("the request is empty: send a digest")
+        limits.check(request)
+        data = await self._agents.bundle(cluster_id, request.digest)
+        for offset in range(request.offset, max(len(data), 1), CHUNK_BYTES):
+            part = data[offset : offset + CHUNK_BYTES]
+            await talk.write(wire.Chunk(offset=offset, total=len(data), data=part))
+
+    async def upload(self, call: Call) -> None:
+        """Receives the bundle of a render command."""
+        cluster_id, _ = await self._authenticate(call)
+        talk = UPLOAD.served(call)
+        try:
+            async with self._uploading:
+                async with asyncio.timeout(_UPLOAD_SECONDS):
+                    command_id, data = await self._received(cluster_id, talk)
+                digest = await self._agents.store_render(cluster_id, command_id, data)
+        except TimeoutError:
+            raise Unavailable("the upload took too long") from None
+        await talk.write(wire.Uploaded(digest=digest))
+
+    async def _received(
+        self, cluster_id: ClusterId, talk: MessageCall[wire.Uploaded, wire.Part]
+    ) -> tuple[str, bytes]:
+        """Receives the command and all bytes of an upload. Raises NotFound before it stores more
+        than one part.
+        """
+        command_id, data = "", bytearray()
+        async for part in talk:
+            limits.check(part)
+            if not command_id:
+                command_id = part.command_id
+                await self._agents.check_render_pending(cluster_id, command_id)
+            data += part.data
+            if len(data) > MAX_BUNDLE_BYTES:
+                raise Invalid(f"the bundle exceeds the limit of {MAX_BUNDLE_BYTES:,} bytes")
+        return command_id, bytes(data)
+
+    def _remember_call(self) -> None:
+        call = asyncio.current_task()
+        if call is not None:
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+
+    async def _authenticate(self, call: Call) -> tuple[ClusterId, str]:
+        scheme, _, token = call.metadata.get("authorization", "").partition(" ")
+        return await self._identity.authenticate_agent(token if scheme == "Bearer" else "")
+
+    async def _run_session(
+        self,
+        session: AgentSession,
+        hello: wire.Hello,
+        talk: MessageCall[wire.HubMessage, wire.AgentMessage],
+        revocations: int,
+    ) -> None:
+        """Runs an open session to its end.
+
+        From now on a revocation finds the session. If one arrived since `revocations` was counted,
+        the result of the token check may be outdated.
+        """
+        call = self._open[session]
+        try:
+            if revocations != self._revocations:
+                await self._authenticate(call)
+            await self._replace_session(session, hello.instance_id, call.peer)
+            await session.run(hello, aiter(talk))
+        finally:
+            del self._open[session]
+            if self._sessions.get(session.cluster_id) is session:
+                del self._sessions[session.cluster_id]
+
+    async def _replace_session(self, session: AgentSession, instance: str, peer: str) -> None:
+        """Replaces an older session of the cluster, and alarms users if two agents keep replacing
+        each other.
+        """
+        cluster_id, before = session.cluster_id, self._rivals.holder(session.cluster_id)
+        alarm = self._rivals.came(cluster_id, instance, peer)
+        old = self._sessions.get(cluster_id)
+        if old is not None:
+            old.say_goodbye(
+                wire.GOODBYE_REASON_REPLACED,
+                f"an agent at {peer} has connected with this cluster's deploy token after the "
+                f"one at {before}",
+            )
+        self._sessions[cluster_id] = session
+        if alarm:
+            log.error("agents conflict", action="agent.conflict", cluster=cluster_id, alarm=alarm)
+            await self._agents.alarm(cluster_id, alarm)
+
+    async def _follow(self) -> None:
+        async for topic, key in self._bus.subscribe(
+            DESIRED_STATE, REVOKED, AGENT_CHANGED, LOST_WAKES
+        ):
+            if topic == DESIRED_STATE:
+                self._wake(*key.split("/", 1))
+            elif topic == REVOKED:
+                self._close_revoked_sessions(key)
+            elif topic == AGENT_CHANGED:
+                self._linked.add(ClusterId(key))
+                self._any_linked.set()
+            else:
+                await self._check_all_sessions()
+
+    async def _watch_connections(self) -> None:
+        """Handles agents in batches: those that connect during one check are checked together."""
+        while True:
+            await self._any_linked.wait()
+            self._any_linked.clear()
+            linked, self._linked = self._linked, set()
+            await self._close_replaced_sessions(linked)
+
+    def _wake(self, cluster_id: str, service_id: str = "") -> None:
+        session = self._sessions.get(ClusterId(cluster_id))
+        if session is not None:
+            session.wake(service_id)
+
+    async def _check_all_sessions(self) -> None:
+        """Checks all sessions, because wake-ups of other replicas may have been lost."""
+        self._revocations += 1
+        for session in self._sessions.values():
+            session.wake("")
+        await self._close_replaced_sessions(list(self._sessions))
+        await self._check_tokens()
+
+    async def _close_replaced_sessions(self, cluster_ids: Collection[ClusterId]) -> None:
+        """Ends sessions that a newer agent of the cluster has replaced, on any replica."""
+        held = {id: self._sessions[id] for id in cluster_ids if id in self._sessions}
+        try:
+            instances = await self._agents.instances(held)
+        except TowlineError as error:
+            log.warning("could not check for replaced agents", error=error.message)
+            return
+        for cluster_id, session in held.items():
+            if session.greeted and instances.get(cluster_id, "") != session.instance_id:
+                session.say_goodbye(
+                    wire.GOODBYE_REASON_REPLACED,
+                    "another agent has connected with this cluster's deploy token",
+                )
+
+    def _close_revoked_sessions(self, token_id: str) -> None:
+        self._revocations += 1
+        for session in self._open:
+            if session.token_id == token_id:
+                session.say_goodbye(wire.GOODBYE_REASON_REVOKED, "the deploy token was revoked")
+
+    async def _recheck(self) -> None:
+        """A fallback for revocations: finds tokens that ended without a notification, and ends
+        their calls.
+        """
+        while True:
+            await self._clock.sleep(_RECHECK_EVERY)
+            try:
+                await self._clear_alarms()
+            except TowlineError as error:
+                log.warning("could not end an alarm", error=error.message)
+            await self._check_tokens()
+
+    async def _check_tokens(self) -> None:
+        """Checks tokens in batches, because they are read in one query."""
+        calls = list(self._open.items())
+        for start in range(0, len(calls), _CHECKED_AT_ONCE):
+            some = calls[start : start + _CHECKED_AT_ONCE]
+            await asyncio.gather(*(self._check(session, call) for session, call in some))
+
+    async def _check(self, session: AgentSession, call: Call) -> None:
+        try:
+            await self._authenticate(call)
+        except Unauthenticated as error:
+            session.say_goodbye(wire.GOODBYE_REASON_REVOKED, error.message)
+        except TowlineError as error:
+            log.warning("could not check a deploy token", error=error.message)
+
+    async def _clear_alarms(self) -> None:
+        for cluster_id in (*self._rivals.recovered(), *self._paces.recovered()):
+            await self._agents.alarm(cluster_id, "")
+
+    async def _delete_old_commands(self) -> None:
+        while True:
+            await self._clock.sleep(_TIDY_EVERY)
+            try:
+                await self._agents.delete_finished()
+            except TowlineError as error:
+                log.warning("could not delete old commands", error=error.message)
+
+    async def _note(self) -> None:
+        while True:
+            await self._clock.sleep(_NOTE_EVERY)
+            await self._write_observations()
+
+    async def _write_observations(self) -> None:
+        heard, self._heard = self._heard, {}
+        offered, self._offered = self._offered, {}
+        try:
+            await self._agents.note(heard, [row for rows in offered.values() for row in rows])
+        except TowlineError as error:
+            log.warning("could not store the liveness of agents", error=error.message)
+            self._heard = heard | self._heard
+            for cluster_id, rows in self._offered.items():
+                offered.setdefault(cluster_id, []).extend(rows)
+            self._offered = offered
+
+
+async def _first(talk: MessageCall[wire.HubMessage, wire.AgentMessage]) -> wire.Hello:
+    try:
+        async with asyncio.timeout(_FIRST_MESSAGE_SECONDS):
+            message = await talk.read()
+    except TimeoutError:
+        message = None
+    if message is None:
+        raise Invalid("the first message must be Hello, within 20 s")
+    limits.check(message)
+    if message.WhichOneof("body") != "hello":
+        raise Invalid("the first message must be Hello")
+    return message.hello

@@ -1,0 +1,385 @@
+"""One agent's Sync call: first the difference in desired state, then changes; reports in return."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from itertools import accumulate, takewhile
+from typing import Protocol
+
+import structlog
+
+from controlplane.agents.link import messages
+from controlplane.agents.link.report_limiter import THROTTLED_ALARM, report_weight
+from controlplane.agents.operations.agents import AgentOperations
+from controlplane.agents.operations.desired_state import DesiredState
+from controlplane.clusters.model.commands import Command, CommandKind
+from controlplane.services.model.ledger import LedgerEntry
+from controlplane.services.model.service import Service
+from core import __version__
+from core.errors import Invalid, TowlineError
+from core.identity import ClusterId
+from core.rpc.calls import CallFailed, CallStatus
+from core.runtime.tasks import Tasks
+from core.wire import limits
+from core.wire.v1 import agent_pb2 as wire
+
+log = structlog.get_logger(__name__)
+
+PROTOCOL = 1
+PULSE_SECONDS = 15.0
+GOODBYE_SECONDS = 2.0
+SMALL_BUNDLE_BYTES = 16 << 10
+_MAX_WAITING_REPORTS, _MAX_WAITING_BYTES = 1000, 8 << 20
+_MAX_BATCH, _MAX_OBJECTS_AT_ONCE = 100, 20_000
+_MAX_LOGS = 1000
+_MAX_IDS_PER_QUERY = 1000
+_COMPLAINT = "the agent reports: "
+_GONE = frozenset({CallStatus.CANCELLED, CallStatus.UNAVAILABLE})
+
+
+class MessageWriter(Protocol):
+    """Output of messages to the agent, one at a time."""
+
+    async def write(self, message: wire.HubMessage) -> None: ...
+
+
+class SessionObserver(Protocol):
+    """Receives liveness and offers of sessions, and writes them in batches."""
+
+    def heard(self, cluster_id: ClusterId) -> None: ...
+
+    def offered(self, service: Service) -> None: ...
+
+    def logged(self, piece: wire.JobLog) -> None:
+        """Receives a piece of a running job's log."""
+        ...
+
+    async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
+        """Returns the number of oldest reports that may be committed, given their weights.
+
+        Waits until at least one may.
+        """
+        ...
+
+    def throttled(self, cluster_id: ClusterId) -> None:
+        """Records that a cluster is throttled, also if an earlier process already showed it.
+
+        Only this makes the alarm end later.
+        """
+        ...
+
+    def drain_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
+        """Returns the unwritten offers of a cluster; the caller writes them."""
+        ...
+
+    async def gather(self) -> None:
+        """Waits briefly, so that related reports of one agent arrive together."""
+        ...
+
+    async def rest(self) -> None:
+        """Waits longer after a commit, so that the next commit has more reports."""
+        ...
+
+
+class AgentSession:
+    """The control plane's side of one Sync call.
+
+    After goodbye no report is accepted and nothing more is offered. A peer that does not read
+    cannot delay the end: after `GOODBYE_SECONDS` the call ends without the last message.
+    """
+
+    def __init__(
+        self,
+        cluster_id: ClusterId,
+        token_id: str,
+        agents: AgentOperations,
+        stream: MessageWriter,
+        observer: SessionObserver,
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.token_id = token_id
+        self.instance_id = ""
+        self.greeted = False
+        self._agents = agents
+        self._stream = stream
+        self._observer = observer
+        self._sent: dict[str, int] = {}
+        self._digests: dict[str, str] = {}
+        self._commands: set[str] = set()
+        self._alarm = ""
+        self._rewound = False
+        self._logging: dict[str, bool] = {}
+        self._stale: set[str] = set()
+        self._wake = asyncio.Event()
+        self._goodbye: wire.Goodbye | None = None
+        self._limit = asyncio.timeout(None)
+        self._running = False
+        self._reports: list[wire.Report] = []
+        self._waiting_bytes = 0
+        self._reported = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._writing = asyncio.Lock()
+
+    async def run(self, hello: wire.Hello, incoming: AsyncIterator[wire.AgentMessage]) -> None:
+        """Runs the whole call, starting with the answer to the first message.
+
+        Returns once the agent or the control plane has said goodbye. Raises Invalid for an
+        unsupported version or a message that breaks the protocol.
+        """
+        work = Tasks(f"agent {self.cluster_id}")
+        try:
+            async with self._limit:
+                self._running = True
+                self._limit_goodbye()
+                await self._answer_hello(hello)
+                log.info("agent connected", action="agent.connected", cluster=self.cluster_id)
+                await _first_of(
+                    work.spawn("read", self._read_until_disconnect(incoming)),
+                    work.spawn("send", self._send_changes()),
+                    work.spawn("commit", self._commit_reports()),
+                )
+        except TimeoutError:
+            if not self._limit.expired():
+                raise
+            log.info("agent did not read the goodbye message", cluster=self.cluster_id)
+        finally:
+            self._running = False
+            await work.stop()
+            log.info("agent left", action="agent.left", cluster=self.cluster_id)
+
+    def wake(self, service_id: str) -> None:
+        """Signals a change of this service or, if empty, of any state of the cluster."""
+        self._stale.add(service_id)
+        self._wake.set()
+
+    def say_goodbye(self, reason: wire.GoodbyeReason, message: str) -> None:
+        """Ends the call after a last message with the reason."""
+        self._goodbye = wire.Goodbye(reason=reason, message=message)
+        self._wake.set()
+        self._limit_goodbye()
+
+    def _limit_goodbye(self) -> None:
+        if self._goodbye is not None and self._running and self._limit.when() is None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + GOODBYE_SECONDS)
+
+    async def _answer_hello(self, hello: wire.Hello) -> None:
+        """Answers the first message, then sends all differences. Raises Invalid for an unsupported
+        version.
+        """
+        if not hello.lowest_protocol <= PROTOCOL <= hello.highest_protocol:
+            raise Invalid(
+                f"the agent speaks protocol {hello.lowest_protocol} to "
+                f"{hello.highest_protocol}, this control plane {PROTOCOL}: upgrade the older one"
+            )
+        greeting = await self._agents.connected(self.cluster_id, messages.greeting(hello))
+        self.greeted, cluster = True, greeting.cluster
+        welcome = wire.Welcome(
+            protocol=PROTOCOL,
+            cluster_id=cluster.id,
+            handle=cluster.handle,
+            hub_version=__version__,
+            pulse_ms=int(PULSE_SECONDS * 1000),
+            acknowledged=cluster.acknowledged,
+        )
+        self._alarm = cluster.alarm if cluster.alarm.startswith(_COMPLAINT) else ""
+        if cluster.alarm == THROTTLED_ALARM:
+            self._observer.throttled(self.cluster_id)
+        await self._write(wire.HubMessage(welcome=welcome))
+        self._sent = {held.service_id: held.sequence for held in hello.held}
+        self._rewound = hello.acknowledged > cluster.acknowledged
+        await self._send_services(greeting.wanted)
+
+    async def _send_changes(self) -> None:
+        """Sends changes until goodbye."""
+        while self._goodbye is None:
+            await self._wake.wait()
+            self._wake.clear()
+            stale, self._stale = self._stale, set()
+            if "" in stale or len(stale) > _MAX_IDS_PER_QUERY:
+                await self._send_differences()
+            elif stale:
+                wanted = await self._agents.wanted(self.cluster_id, stale)
+                for service in wanted.services:
+                    await self._offer(service)
+                await self._send_commands(wanted.commands)
+        await self._write(wire.HubMessage(goodbye=self._goodbye))
+
+    async def _read_until_disconnect(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
+        """Same as `_read`; an agent that disconnects without goodbye is no error."""
+        try:
+            await self._read(incoming)
+        except CallFailed as end:
+            if end.status not in _GONE:
+                raise
+            log.info("agent lost", cluster=self.cluster_id, why=end.message)
+
+    async def _read(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
+        """Reads the agent's messages until it leaves; pauses while too many reports are
+        uncommitted.
+        """
+        async for message in incoming:
+            limits.check(message)
+            self._observer.heard(self.cluster_id)
+            if message.WhichOneof("body") == "pulse":
+                await self._show_problem(messages.agent_problem(message.pulse))
+            if message.WhichOneof("body") == "job_log":
+                await self._log(message.job_log)
+            if message.WhichOneof("body") == "report" and self._goodbye is None:
+                self._reports.append(message.report)
+                self._waiting_bytes += message.report.ByteSize()
+                self._reported.set()
+                if self._is_backlogged():
+                    self._room.clear()
+                    await self._room.wait()
+
+    def _is_backlogged(self) -> bool:
+        """Returns whether too many reports are uncommitted to read more."""
+        many = len(self._reports) >= _MAX_WAITING_REPORTS
+        return many or self._waiting_bytes >= _MAX_WAITING_BYTES
+
+    async def _show_problem(self, complaint: str) -> None:
+        """Shows the agent's own problem while it lasts."""
+        alarm = f"{_COMPLAINT}{complaint}" if complaint else ""
+        if alarm != self._alarm:
+            self._alarm = alarm
+            await self._agents.alarm(self.cluster_id, alarm)
+
+    async def _log(self, piece: wire.JobLog) -> None:
+        """Forwards a piece of a log, if the job belongs to this cluster."""
+        job_id = piece.command_id
+        if job_id not in self._logging and len(self._logging) < _MAX_LOGS:
+            self._logging[job_id] = await self._agents.owns_job(self.cluster_id, job_id)
+        if self._logging.get(job_id):
+            self._observer.logged(piece)
+
+    async def _commit_reports(self) -> None:
+        """Commits reports in groups, limited by the rate limit.
+
+        A group does not contain all waiting reports, so that other agents get their turn.
+        """
+        while True:
+            await self._reported.wait()
+            await self._observer.gather()
+            self._reported.clear()
+            while self._reports and self._goodbye is None:
+                some = self._reports[: _batch_size(self._reports)]
+                most = await self._observer.admit(self.cluster_id, [*map(report_weight, some)])
+                batch, self._reports = self._reports[:most], self._reports[most:]
+                self._waiting_bytes -= sum(report.ByteSize() for report in batch)
+                self._room.set()
+                await self._commit(batch)
+                await self._observer.rest()
+
+    async def _commit(self, batch: list[wire.Report]) -> None:
+        """Commits and acknowledges some reports; after goodbye, none."""
+        if self._goodbye is not None:
+            return
+        reports = [messages.report(report) for report in batch]
+        offers = self._observer.drain_offers(self.cluster_id)
+        number = await self._agents.record(self.cluster_id, reports, offers)
+        await self._write(wire.HubMessage(ack=wire.Ack(number=number)))
+
+    async def _send_differences(self) -> None:
+        """Sends every difference between the agent's state and the desired state."""
+        await self._send_services(await self._agents.wanted(self.cluster_id))
+
+    async def _send_services(self, wanted: DesiredState) -> None:
+        """Sends the same differences, from desired state that was just read."""
+        services = await self._expected_state(wanted.services)
+        known = {service.id for service in services}
+        for service in services:
+            await self._offer(service)
+        for service_id in self._sent.keys() - known:
+            sequence = self._sent.pop(service_id)
+            await self._write(
+                wire.HubMessage(desired=messages.orphan_service(service_id, sequence))
+            )
+        await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(services))))
+        await self._send_commands(wanted.commands)
+
+    async def _expected_state(self, wanted: Sequence[Service]) -> Sequence[Service]:
+        """Returns the agent's expected state, based on its actual state."""
+        if self._rewound or any(
+            service.sequence < self._sent.get(service.id, 0) for service in wanted
+        ):
+            await self._agents.catch_up_generations(
+                self.cluster_id, self._sent, rewound=self._rewound
+            )
+            self._rewound = False
+            return (await self._agents.wanted(self.cluster_id)).services
+        return wanted
+
+    async def _offer(self, service: Service) -> None:
+        if self._goodbye is not None or self._sent.get(service.id, -1) >= service.sequence:
+            return
+        self._sent[service.id] = service.sequence
+        try:
+            secrets = await self._agents.secrets(service)
+            bundle = await self._small_bundle(service)
+            message = wire.HubMessage(desired=messages.desired(service, secrets, bundle))
+            limits.check(message)
+        except TowlineError as error:
+            await self._skip_service(service, error)
+            return
+        await self._write(message)
+        self._observer.offered(service)
+
+    async def _small_bundle(self, service: Service) -> bytes:
+        """Returns the bundle, if it is small and was not sent on this call before."""
+        digest = service.digest or ""
+        is_known = self._digests.get(service.id) == digest
+        if is_known or not digest or service.bundle_bytes > SMALL_BUNDLE_BYTES:
+            return b""
+        self._digests[service.id] = digest
+        return await self._agents.rendered(service)
+
+    async def _skip_service(self, service: Service, error: TowlineError) -> None:
+        """Skips a service whose message would break the protocol and end the call for good.
+
+        The next change, or the agent's next connection, tries again.
+        """
+        log.error("service not sent", service=service.name, why=error.message)
+        text = f"this cannot be sent to the agent: {error.message}"
+        await self._agents.refused(self.cluster_id, service.id, service.sequence, text)
+
+    async def _send_commands(self, waiting: Sequence[Command]) -> None:
+        for command in waiting:
+            if self._goodbye is None and command.id not in self._commands:
+                self._commands.add(command.id)
+                await self._command(command)
+
+    async def _command(self, command: Command) -> None:
+        try:
+            message = await self._message(command)
+            limits.check(message)
+        except TowlineError as error:
+            log.error("command not sent", command=command.id, why=error.message)
+            await self._agents.reject_command(self.cluster_id, command, error.message)
+            return
+        await self._write(wire.HubMessage(command=message))
+
+    async def _message(self, command: Command) -> wire.Command:
+        if command.kind is not CommandKind.RUN_JOB:
+            return messages.command(command)
+        job, secrets = await self._agents.job(self.cluster_id, command.id)
+        return messages.run_job(job, secrets)
+
+    async def _write(self, message: wire.HubMessage) -> None:
+        async with self._writing:
+            await self._stream.write(message)
+
+
+def _batch_size(reports: Sequence[wire.Report]) -> int:
+    """Returns the number of oldest reports for one transaction: at
+    least one, whatever its weight.
+    """
+    inventories = (report.inventory for report in reports[:_MAX_BATCH])
+    objects = accumulate(len(inventory.present) + len(inventory.gone) for inventory in inventories)
+    return max(1, sum(1 for _ in takewhile(lambda count: count <= _MAX_OBJECTS_AT_ONCE, objects)))
+
+
+async def _first_of(*parts: asyncio.Task[None]) -> None:
+    """Waits until one of the tasks ends; raises its error."""
+    done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+    for part in done:
+        part.result()

@@ -1,0 +1,173 @@
+"""Reports of agents, as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from controlplane.agents.model.jobs import JobPhase
+from controlplane.clusters.model.cluster import AgentMode, ClusterFacts
+from controlplane.clusters.model.commands import CommandState
+from controlplane.services.model.objects import FieldChange, ObjectKey, ObjectName, PlannedChange
+from controlplane.services.model.service import ComponentState, Phase, Problem
+from controlplane.services.model.verification import VerifiedReport
+from core.spec.attestation import Attestation
+
+
+@dataclass(frozen=True, slots=True)
+class FactsReport:
+    """Facts about a cluster; `distribution` is empty if it is unknown."""
+
+    kubernetes_version: str
+    distribution: str
+    nodes: int
+    facts: ClusterFacts = ClusterFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentHello:
+    """The agent's description of itself and its cluster at connect, with the address it connects
+    from.
+    """
+
+    instance: str
+    agent_version: str
+    about: FactsReport
+    mode: AgentMode = AgentMode.MANAGED
+    sealing_key: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReport:
+    """Progress of one service; times are None until their stage is done.
+
+    `planned` is the result of a dry run; None if there is none, or if it has not finished.
+    """
+
+    service_id: str
+    sequence: int
+    digest: str
+    phase: Phase
+    problems: tuple[Problem, ...] = ()
+    received_at: datetime | None = None
+    fetched_at: datetime | None = None
+    applied_at: datetime | None = None
+    healthy_at: datetime | None = None
+    written: int = 0
+    pruned: int = 0
+    awaiting: tuple[ObjectName, ...] = ()
+    message: str = ""
+    planned: tuple[PlannedChange, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedComponent:
+    """An object that the agent owns, or a descendant of one."""
+
+    key: ObjectKey
+    version: str
+    uid: str
+    owner_uid: str
+    state: ComponentState | None
+    message: str
+    synced: bool
+    images: tuple[str, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    generation: int = 0
+    hash: str = ""
+    finalizers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryReport:
+    """Objects of a service: all of them if `complete`, else only changes."""
+
+    service_id: str
+    complete: bool
+    present: tuple[ObservedComponent, ...] = ()
+    gone: tuple[ObjectKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRenderResult:
+    """Result of a render in a cluster; see `core.spec.source.RenderedBundle`."""
+
+    digest: str
+    source: str
+    reads: tuple[str, ...]
+    attestation: Attestation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReport:
+    """Result of a command; `made` is set for renders."""
+
+    command_id: str
+    state: CommandState
+    message: str
+    made: RemoteRenderResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReport:
+    """A change or deletion of an owned object by another writer."""
+
+    service_id: str
+    key: ObjectKey
+    manager: str
+    paths: tuple[str, ...]
+    deleted: bool
+    healed: bool
+    changes: tuple[FieldChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """Progress of a job; times are None until they are known."""
+
+    command_id: str
+    phase: JobPhase
+    object: ObjectName | None
+    message: str
+    exit_code: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    log_tail: str
+    outputs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorReport:
+    """A service that an autonomous agent defines. `removed`: it no longer does."""
+
+    service_id: str
+    name: str
+    namespace: str
+    repository: str
+    ref: str
+    folder: str
+    commit: str
+    digest: str
+    sequence: int
+    removed: bool
+    error: str
+
+
+Body = (
+    StatusReport
+    | InventoryReport
+    | CommandReport
+    | DriftReport
+    | JobReport
+    | FactsReport
+    | MirrorReport
+    | VerifiedReport
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One numbered report of an agent."""
+
+    number: int
+    at: datetime
+    body: Body | None = None

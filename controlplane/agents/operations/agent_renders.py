@@ -1,0 +1,227 @@
+"""Renders by agents: implements `ManifestSource` over a local implementation.
+
+The caller waits for the render, wherever it runs. The order is a command, which reaches the agent
+through any replica. Its content is sealed for that agent and deleted with the answer.
+"""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from controlplane.agents.model.reports import RemoteRenderResult
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.ports import ClusterStore, CommandStore
+from controlplane.platform.context import CLUSTER_JOB, DESIRED_STATE, OperationContext
+from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.ports import LOST_WAKES, Wake
+from controlplane.repositories.model.repository import Repository
+from controlplane.repositories.ports import CredentialIssuer, RepositoryStore
+from core.errors import Conflict, Invalid, NotFound, Unavailable
+from core.identity import ClusterId, RepositoryId
+from core.sealing import seal
+from core.spec.attestation import Attestation
+from core.spec.bundle import open_bundle
+from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, dump_order
+from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
+
+_RENDER_TIMEOUT_S = 90.0
+_ALIVE = timedelta(seconds=60)
+_MAX_ORDER_BYTES = 1 << 20
+
+
+class AgentRenderedManifests:
+    """Implements `ports.Manifests`; a request with a cluster in `by` is rendered by its agent.
+
+    `here` handles everything else. `lender` provides read credentials for repositories to agents.
+    """
+
+    def __init__(
+        self, here: ManifestSource, lender: CredentialIssuer, deps: OperationContext
+    ) -> None:
+        self._here = here
+        self._lender = lender
+        self._context = deps
+
+    def follow(self, spec: RepositorySpec) -> None:
+        self._here.follow(spec)
+
+    def forget(self, repository_id: RepositoryId) -> None:
+        self._here.forget(repository_id)
+
+    def on_state(self, callback: Callable[[RepositoryState], None]) -> None:
+        self._here.on_state(callback)
+
+    def state(self, repository_id: RepositoryId) -> RepositoryState | None:
+        return self._here.state(repository_id)
+
+    async def hint(
+        self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
+    ) -> None:
+        await self._here.hint(repository_id, announced)
+
+    async def trees(
+        self, repository_id: RepositoryId, commit: str, folders: Collection[str]
+    ) -> Mapping[str, str | None]:
+        return await self._here.trees(repository_id, commit, folders)
+
+    async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
+        return await self._here.resolve(repository_id, name)
+
+    async def bundle(self, digest: str) -> bytes:
+        return await self._here.bundle(digest)
+
+    async def folders(
+        self, repository_id: RepositoryId, commit: str, base: str, depth: int
+    ) -> list[str]:
+        return await self._here.folders(repository_id, commit, base, depth)
+
+    async def keep(self, data: bytes) -> RenderedBundle:
+        return await self._here.keep(data)
+
+    async def render(self, request: RenderRequest) -> RenderedBundle:
+        """Renders as the port describes.
+
+        Unavailable also if the agent cannot render, with the reason.
+        """
+        if request.by is None:
+            return await self._here.render(request)
+        done = await self._ordered(request.by, request)
+        if done.state is not CommandState.SUCCEEDED:
+            raise Unavailable(f"the rendering agent failed: {done.message}")
+        return await self._taken(done)
+
+    async def _taken(self, done: Command) -> RenderedBundle:
+        """The result of an agent; its size and object count are computed here, not trusted."""
+        try:
+            data = await self._here.bundle(done.payload.get("digest", ""))
+        except NotFound:
+            raise Unavailable("the rendering agent sent no bundle") from None
+        bundle = open_bundle(done.payload["digest"], data)
+        return RenderedBundle(
+            done.payload["source"],
+            bundle.digest,
+            len(data),
+            bundle.count,
+            cached=False,
+            reads=tuple(done.payload["reads"]),
+            attestation=_attestation(done.payload.get("attestation")),
+        )
+
+    async def _ordered(self, by: ClusterId, request: RenderRequest) -> Command:
+        """Sends an order, and returns its command once it has ended."""
+        cluster, repositories = await self._involved(by, request)
+        command = await self._command(cluster, request, repositories)
+        news = self._context.bus.subscribe(CLUSTER_JOB, LOST_WAKES)
+        async with self._context.store.write() as tx:
+            await tx[CommandStore].add(command)
+        self._context.bus.publish(DESIRED_STATE, f"{cluster.id}/{command.id}")
+        try:
+            async with asyncio.timeout(_RENDER_TIMEOUT_S):
+                return await self._ended(command.id, news)
+        except TimeoutError:
+            await self._give_up(command.id)
+            raise Unavailable(
+                f"the rendering agent of {cluster.handle} did not answer within "
+                f"{_RENDER_TIMEOUT_S:.0f} s; Towline retries"
+            ) from None
+
+    async def _ended(self, command_id: str, news: AsyncIterator[Wake]) -> Command:
+        """Waits until the command is no longer pending."""
+        async for topic, key in news:
+            if topic != LOST_WAKES and key != command_id:
+                continue
+            async with self._context.store.read() as tx:
+                found = await tx[CommandStore].get(command_id)
+            if found is None or found.state is not CommandState.WAITING:
+                break
+        else:
+            found = None
+        if found is None:
+            raise Unavailable("the order to render was dropped; Towline retries")
+        return found
+
+    async def _involved(
+        self, by: ClusterId, request: RenderRequest
+    ) -> tuple[Cluster, list[Repository]]:
+        ids = {request.repository_id, *(source.repository_id for source in request.sources)}
+        async with self._context.store.read() as tx:
+            cluster = await tx[ClusterStore].get(by)
+            repositories = await tx[RepositoryStore].select(id=ids)
+        if cluster is None:
+            raise Unavailable("the cluster of the rendering agent was deleted: select another one")
+        now = self._context.clock.now()
+        if cluster.pinged_at is None or now - cluster.pinged_at > _ALIVE:
+            raise Unavailable(
+                f"the rendering agent of {cluster.handle} is not connected; the service keeps its "
+                "present revision until the agent connects"
+            )
+        if len(repositories) != len(ids):
+            raise NotFound("a source repository of the service was deleted")
+        return cluster, repositories
+
+    async def _command(
+        self, cluster: Cluster, request: RenderRequest, repositories: list[Repository]
+    ) -> Command:
+        if cluster.sealing_key is None:
+            raise Conflict(
+                f"the agent of {cluster.handle} reported no key to seal orders with: upgrade it"
+            )
+        specs = [await self._spec(repository) for repository in repositories]
+        plain = dump_order(RenderOrder(replace(request, by=None), tuple(specs)))
+        command_id = self._context.new_id()
+        box = seal(cluster.sealing_key, command_id, ORDER_SECRET_NAME, "", plain).box
+        if len(box) > _MAX_ORDER_BYTES:
+            raise Invalid(
+                f"the order to render has {len(box):,} bytes, but at most {_MAX_ORDER_BYTES:,} fit"
+            )
+        return Command(
+            command_id,
+            cluster.id,
+            CommandKind.RENDER,
+            self._context.clock.now(),
+            payload={"box": base64.b64encode(box).decode()},
+        )
+
+    async def _spec(self, repository: Repository) -> RepositorySpec:
+        return RepositorySpec(
+            repository.id,
+            repository.url,
+            frozenset(),
+            await self._lender.issue_read_token(repository.id),
+            submodules=repository.submodules,
+            project=repository.project_id,
+        )
+
+    async def _give_up(self, command_id: str) -> None:
+        async with self._context.store.write() as tx:
+            found = await tx[CommandStore].get(command_id)
+            if found is not None and found.state is CommandState.WAITING:
+                await tx[CommandStore].change(
+                    command_id,
+                    state=CommandState.FAILED,
+                    message="timed out",
+                    payload={},
+                    finished_at=self._context.clock.now(),
+                )
+
+
+def render_result_to_json(made: RemoteRenderResult) -> dict[str, Any]:
+    """The result of a render, as stored in the order's row."""
+    word = made.attestation and {
+        "key_id": made.attestation.key_id,
+        "statement": base64.b64encode(made.attestation.statement).decode(),
+        "signature": base64.b64encode(made.attestation.signature).decode(),
+    }
+    return {"digest": made.digest, "source": made.source, "reads": made.reads, "attestation": word}
+
+
+def _attestation(word: dict[str, str] | None) -> Attestation | None:
+    """The attestation of the rendering agent; the applying agent decides whether it is valid."""
+    if word is None:
+        return None
+    statement, signature = (base64.b64decode(word[name]) for name in ("statement", "signature"))
+    return Attestation(word["key_id"], statement, signature)

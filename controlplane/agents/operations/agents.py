@@ -1,0 +1,199 @@
+"""Operations of agents. Each is bound to the cluster that the agent authenticated for."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import structlog
+
+from controlplane.agents.model.jobs import ClusterJob
+from controlplane.agents.model.reports import AgentHello, CommandReport, Report
+from controlplane.agents.operations.bundles import AgentBundles
+from controlplane.agents.operations.desired_state import DesiredState, DesiredStateReader
+from controlplane.agents.operations.jobs import sealed_for_agent
+from controlplane.agents.operations.report_batch import ReportLimits
+from controlplane.agents.operations.reports import AgentReports, ReportCommitter
+from controlplane.agents.operations.sessions import AgentConnected, ConnectionRecorder
+from controlplane.agents.ports import ClusterJobStore
+from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.ports import ClusterStore, CommandStore
+from controlplane.platform.context import CLUSTER, OperationContext
+from controlplane.platform.ports import ANY
+from controlplane.platform.retry import retry_operations
+from controlplane.secrets.operations.service_secrets import StoredSecrets, sealed_values
+from controlplane.secrets.ports import ServiceSecrets
+from controlplane.services.model.ledger import LedgerEntry
+from controlplane.services.model.service import Service
+from controlplane.services.ports import LedgerStore, ServiceStore
+from core.errors import NotFound, TowlineError
+from core.identity import ClusterId
+from core.sealing import SealedSecret
+from core.spec.bundle import parse_bundle
+
+log = structlog.get_logger(__name__)
+
+# Half of the valid range; a higher sequence from an agent cannot be genuine.
+_MAX_HELD_GENERATION = 1 << 30
+_COMMANDS_KEPT, _JOBS_KEPT = timedelta(days=7), timedelta(days=30)
+
+
+@retry_operations
+class AgentOperations:
+    """Operations of agents. `secrets` reads the secrets that the services' objects reference."""
+
+    def __init__(
+        self,
+        deps: OperationContext,
+        secrets: ServiceSecrets | None = None,
+        bounds: ReportLimits | None = None,
+    ) -> None:
+        self._context = deps
+        self._bundles = AgentBundles(deps)
+        self._desired_state = DesiredStateReader(deps.store)
+        self._connecting = ConnectionRecorder(deps, self._desired_state)
+        self._reporting = ReportCommitter(deps, bounds or ReportLimits())
+        self._secrets = secrets or StoredSecrets(deps)
+
+    async def connected(self, cluster_id: ClusterId, agent: AgentHello) -> AgentConnected:
+        """Records that an agent connected, and returns its desired state. NotFound; Unavailable."""
+        return await self._connecting.connected(cluster_id, agent)
+
+    async def instances(self, cluster_ids: Collection[ClusterId]) -> Mapping[ClusterId, str]:
+        """Ids of the agent instances that connected last, by cluster, on any replica."""
+        if not cluster_ids:
+            return {}
+        async with self._context.store.read() as tx:
+            found = await tx[ClusterStore].column("agent_instance", cluster_ids)
+        return {ClusterId(id): instance or "" for id, instance in found.items()}
+
+    async def note(
+        self, heard: Mapping[ClusterId, datetime], offered: Sequence[LedgerEntry]
+    ) -> None:
+        """Stores when agents were last seen, and the desired states that were offered to them."""
+        if not heard and not offered:
+            return
+        async with self._context.store.write() as tx:
+            await tx[ClusterStore].change_each({id: {"pinged_at": at} for id, at in heard.items()})
+            await tx[LedgerStore].append(offered)
+
+    async def wanted(
+        self, cluster_id: ClusterId, service_ids: Collection[str] | None = None
+    ) -> DesiredState:
+        """Desired state of some or all services of a cluster, and the pending commands of its
+        agent."""
+        return await self._desired_state.of(cluster_id, service_ids)
+
+    async def catch_up_generations(
+        self, cluster_id: ClusterId, held: Mapping[str, int], *, rewound: bool = False
+    ) -> None:
+        """Raises sequences that are lower than those the agent holds.
+
+        This happens after the store was restored from a backup: the agent would ignore the older
+        sequences. If the store was `rewound`, the same sequence may mean another state now.
+        """
+        async with self._context.store.write() as tx:
+            for service in await tx[ServiceStore].select(cluster_id=cluster_id, deleted_at=ANY):
+                ahead = held.get(service.id, 0)
+                older = 0 < service.sequence < ahead + rewound
+                if older and 0 < ahead <= _MAX_HELD_GENERATION and not service.mirrored:
+                    log.warning("agent is ahead of the store", service=service.id, held=ahead)
+                    await tx[ServiceStore].change(service.id, sequence=ahead + 1)
+
+    async def job(
+        self, cluster_id: ClusterId, id: str
+    ) -> tuple[ClusterJob, Sequence[SealedSecret]]:
+        """A job of the cluster and its secrets, sealed for the agent.
+
+        NotFound: the job was deleted. Conflict: the agent has no key.
+        """
+        async with self._context.store.read() as tx:
+            job = await tx[ClusterJobStore].find(id=id, cluster_id=cluster_id)
+            cluster = await tx[ClusterStore].get(cluster_id)
+        if job is None or cluster is None:
+            raise NotFound("this job was deleted")
+        return job, sealed_for_agent(self._context, job, cluster.sealing_key)
+
+    async def secrets(self, service: Service) -> Sequence[SealedSecret]:
+        """Secrets of a service's objects, sealed for its agent. Conflict: no key. Unavailable."""
+        values = await self._secrets.of(service)
+        if not values or service.removal is not None:
+            return ()
+        async with self._context.store.read() as tx:
+            cluster = await tx[ClusterStore].get(service.cluster_id)
+        return sealed_values(values, service, cluster.sealing_key if cluster else None)
+
+    async def owns_job(self, cluster_id: ClusterId, job_id: str) -> bool:
+        """True if the job belongs to this cluster."""
+        async with self._context.store.read() as tx:
+            return await tx[ClusterJobStore].find(id=job_id, cluster_id=cluster_id) is not None
+
+    async def reject_command(self, cluster_id: ClusterId, command: Command, message: str) -> None:
+        """Records why a command can never be sent to its agent."""
+        body = CommandReport(command.id, CommandState.REFUSED, f"not sent: {message}")
+        await self._reporting.note(cluster_id, body)
+
+    async def delete_finished(self) -> None:
+        """Deletes commands that ended 7 days ago and jobs that ended 30 days ago."""
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            await tx[CommandStore].remove_before("finished_at", now - _COMMANDS_KEPT)
+            await tx[ClusterJobStore].remove_before("finished_at", now - _JOBS_KEPT)
+
+    async def alarm(self, cluster_id: ClusterId, text: str) -> None:
+        """Sets the alarm that is shown for a cluster's agents; an empty text clears it."""
+        async with self._context.store.write() as tx:
+            await tx[ClusterStore].change(cluster_id, alarm=text)
+        self._context.bus.publish(CLUSTER, cluster_id)
+
+    async def bundle(self, cluster_id: ClusterId, digest: str) -> bytes:
+        """A bundle that a service of this cluster uses. NotFound: no service uses it."""
+        return await self._bundles.fetch(cluster_id, digest)
+
+    async def rendered(self, service: Service) -> bytes:
+        """The bundle of a service if the git cache has it; otherwise empty, and the agent fetches
+        it."""
+        if service.removal is not None or not service.digest:
+            return b""
+        try:
+            return await self._context.manifests.bundle(service.digest)
+        except TowlineError:
+            return b""
+
+    async def check_render_pending(self, cluster_id: ClusterId, command_id: str) -> None:
+        """Checks that this command asked the cluster's agent for a render.
+
+        NotFound: it did not, or it no longer waits.
+        """
+        async with self._context.store.read() as tx:
+            found = await tx[CommandStore].find(id=command_id, cluster_id=cluster_id)
+        waits = found is not None and found.state is CommandState.WAITING
+        if not waits or found.kind is not CommandKind.RENDER:
+            raise NotFound("no command waits for this render: it timed out or was never requested")
+
+    async def store_render(self, cluster_id: ClusterId, command_id: str, data: bytes) -> str:
+        """Stores the bundle that a command asked for, and returns its digest.
+
+        NotFound; Unavailable; Invalid: the data is not a bundle.
+        """
+        await self.check_render_pending(cluster_id, command_id)
+        bundle = await asyncio.to_thread(parse_bundle, data)
+        return (await self._context.manifests.keep(bundle.data)).digest
+
+    async def refused(
+        self, cluster_id: ClusterId, service_id: str, sequence: int, message: str
+    ) -> None:
+        """Records why a desired state cannot be sent to its agent."""
+        await self._reporting.refused(cluster_id, service_id, sequence, message)
+
+    async def record(
+        self,
+        cluster_id: ClusterId,
+        reports: Iterable[Report],
+        offered: Sequence[LedgerEntry] = (),
+    ) -> int:
+        """Commits reports in order, and returns the number of the last committed report.
+
+        Reports that were committed before are skipped, so an agent may send them again. The ledger
+        lists the states `offered` to the agent before their results.
+        """
+        return await self._reporting.record(AgentReports(cluster_id, list(reports), offered))

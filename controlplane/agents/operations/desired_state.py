@@ -1,0 +1,88 @@
+"""Reads the desired state for agents; concurrent reads share one query."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from controlplane.clusters.model.commands import Command, CommandState
+from controlplane.clusters.ports import CommandStore
+from controlplane.platform.ports import ANY, Store
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ServiceStore
+from core.identity import ClusterId
+from core.runtime.batcher import Batcher
+
+Row = TypeVar("Row", Service, Command)
+_CLUSTER_WEIGHT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredStateQuery:
+    """A cluster, and some of its services; None: all services."""
+
+    cluster_id: ClusterId
+    services: Collection[str] | None = None
+
+    @property
+    def weight(self) -> int:
+        """Approximate amount of data to read."""
+        return _CLUSTER_WEIGHT if self.services is None else 1 + len(self.services)
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredState:
+    """Desired state of a cluster's services, and pending commands of its agent, oldest first."""
+
+    services: Sequence[Service] = ()
+    commands: Sequence[Command] = ()
+
+
+class DesiredStateReader:
+    """Reads the desired state of clusters."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._batches = Batcher(self.read, weight=lambda query: query.weight)
+
+    async def of(
+        self, cluster_id: ClusterId, services: Collection[str] | None = None
+    ) -> DesiredState:
+        """Desired state of some or all services of a cluster. Unavailable."""
+        return await self._batches.ask(DesiredStateQuery(cluster_id, services))
+
+    async def read(self, asked: Sequence[DesiredStateQuery]) -> list[DesiredState]:
+        """Reads the desired state for a batch of clusters in one query."""
+        whole = {query.cluster_id for query in asked if query.services is None}
+        named = {
+            id for query in asked if query.cluster_id not in whole for id in query.services or ()
+        }
+        async with self._store.read() as tx:
+            found = await tx[ServiceStore].select(cluster_id=whole, deleted_at=ANY) if whole else []
+            if named:
+                found += await tx[ServiceStore].select(id=named, deleted_at=ANY)
+            clusters = {query.cluster_id for query in asked}
+            commands = await tx[CommandStore].select(
+                cluster_id=clusters, state=CommandState.WAITING
+            )
+        services = _by_cluster(
+            service for service in found if service.sequence > 0 and not service.mirrored
+        )
+        waiting = _by_cluster(commands)
+        return [
+            DesiredState(
+                [row for row in services.get(query.cluster_id, []) if _is_asked(query, row)],
+                waiting.get(query.cluster_id, []),
+            )
+            for query in asked
+        ]
+
+
+def _is_asked(asked: DesiredStateQuery, service: Service) -> bool:
+    return asked.services is None or service.id in asked.services
+
+
+def _by_cluster(rows: Iterable[Row]) -> dict[ClusterId, list[Row]]:
+    found: dict[ClusterId, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.cluster_id, []).append(row)
+    return found

@@ -1,0 +1,218 @@
+"""Runs a Job or a Pod once in a cluster, for pipeline gates or for users."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import orjson
+
+from controlplane.agents.model.jobs import ClusterJob, JobPhase, JobRequest
+from controlplane.agents.ports import ClusterJobStore, JobLogs
+from controlplane.authorization import Actor, ActorKind, Verb, require, require_member
+from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.operations.clusters import find_cluster
+from controlplane.clusters.ports import ClusterStore, CommandStore
+from controlplane.platform.context import CLUSTER_JOB, DESIRED_STATE, OperationContext
+from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.retry import retry_operations
+from core.errors import Conflict, Invalid, NotFound
+from core.identity import ClusterId
+from core.sealing import SealedSecret, placeholder, seal
+
+
+@retry_operations
+class ClusterJobs:
+    """Operations on cluster jobs.
+
+    A job runs at most once; `retry` creates another with the same spec.
+    """
+
+    def __init__(self, deps: OperationContext, logs: JobLogs) -> None:
+        self._context = deps
+        self._logs = logs
+
+    async def run(self, actor: Actor, cluster_id: str, request: JobRequest) -> ClusterJob:
+        """Starts a job. A key that was used before returns that job, whatever its state."""
+        require_member(actor)
+        request.check()
+        if ":" in request.key and actor.kind is not ActorKind.SYSTEM:
+            # Gates find their jobs by such keys: a user who takes one first would decide the gate.
+            raise Invalid(
+                "must not contain a colon: those keys are reserved for pipelines", field="key"
+            )
+        for name in request.secrets:
+            placeholder(name)
+        async with self._context.store.write() as tx:
+            cluster = await find_cluster(tx, cluster_id)
+            require(actor, Verb.WRITE, cluster.target)
+            if (
+                request.key
+                and (known := await tx[ClusterJobStore].find(key=request.key)) is not None
+            ):
+                if known.cluster_id != cluster.id:
+                    raise Conflict("this key belongs to a job of another cluster")
+                return known
+            job = self._new(actor, cluster.id, request)
+            await self._start(tx, job)
+            await self._context.audit(tx, actor, "runClusterJob", cluster.handle, job.id)
+        self._wake(job)
+        return job
+
+    async def retry(self, actor: Actor, id: str) -> ClusterJob:
+        """Runs a job that has ended again, as a new job."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            old = await self._find(tx, actor, id, Verb.WRITE)
+            if not old.phase.final:
+                raise Conflict("this job has not ended yet: cancel it first")
+            new_id = self._context.new_id()
+            sealed = self._moved(old.sealed, id, new_id)
+            job = replace(
+                old,
+                id=new_id,
+                key=new_id,
+                retry_of=id,
+                actor=actor.email or actor.name,
+                inserted_at=self._context.clock.now(),
+                sealed=sealed,
+                **_UNSTARTED,
+            )
+            await self._start(tx, job)
+            await self._context.audit(tx, actor, "retryClusterJob", id, job.id)
+        self._wake(job)
+        return job
+
+    async def cancel(self, actor: Actor, id: str) -> ClusterJob:
+        """Cancels a job; has no effect on a job that has ended."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            job = await self._find(tx, actor, id, Verb.WRITE)
+            if job.phase.final:
+                return job
+            await self._request_cancel(tx, job)
+            await self._context.audit(tx, actor, "cancelClusterJob", id, id)
+        self._wake(job)
+        return job
+
+    async def get(self, actor: Actor, id: str) -> ClusterJob:
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            return await self._find(tx, actor, id, Verb.READ)
+
+    async def page(self, actor: Actor, cluster_id: str, query: PageQuery) -> Page[ClusterJob]:
+        """Jobs of a cluster, newest first."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            cluster = await find_cluster(tx, cluster_id)
+            require(actor, Verb.READ, cluster.target)
+            return await tx[ClusterJobStore].page(
+                replace(query, equals={"cluster_id": cluster.id}, newest=True)
+            )
+
+    async def log(self, actor: Actor, id: str, offset: int) -> tuple[int, str, bool]:
+        """The job's log from `offset` (bytes): next offset, text, and True at the end.
+
+        While the job runs, this is the output that the agent sent to this process; later, its tail.
+        """
+        job = await self.get(actor, id)
+        begin, data = self._logs.read(id, offset)
+        if not data and job.phase.final and offset == 0:
+            return 0, job.log_tail, True
+        return begin + len(data), data.decode(errors="replace"), job.phase.final and not data
+
+    def _new(self, actor: Actor, cluster_id: ClusterId, request: JobRequest) -> ClusterJob:
+        job_id = self._context.new_id()
+        return ClusterJob(
+            id=job_id,
+            cluster_id=cluster_id,
+            key=request.key or job_id,
+            namespace=request.namespace,
+            manifest=request.manifest,
+            timeout_s=request.timeout_s,
+            follow=request.follow,
+            actor=actor.email or actor.name,
+            inserted_at=self._context.clock.now(),
+            sealed=self._sealed(request.secrets, job_id),
+        )
+
+    async def _start(self, tx: Transaction, job: ClusterJob) -> None:
+        await tx[ClusterJobStore].add(job)
+        await tx[CommandStore].add(
+            Command(job.id, job.cluster_id, CommandKind.RUN_JOB, job.inserted_at)
+        )
+
+    async def _request_cancel(self, tx: Transaction, job: ClusterJob) -> None:
+        waiting = await tx[CommandStore].select(
+            cluster_id=job.cluster_id, state=CommandState.WAITING, kind=CommandKind.CANCEL_JOB
+        )
+        if any(command.payload["job"] == job.id for command in waiting):
+            return
+        await tx[CommandStore].add(
+            Command(
+                self._context.new_id(),
+                job.cluster_id,
+                CommandKind.CANCEL_JOB,
+                self._context.clock.now(),
+                payload={"job": job.id},
+            )
+        )
+
+    async def _find(self, tx: Transaction, actor: Actor, id: str, verb: Verb) -> ClusterJob:
+        job = await tx[ClusterJobStore].get(id)
+        cluster = await tx[ClusterStore].get(job.cluster_id) if job else None
+        if job is None or cluster is None:
+            raise NotFound
+        require(actor, verb, cluster.target)
+        return job
+
+    def _sealed(self, secrets: Mapping[str, str], job_id: str) -> bytes | None:
+        if not secrets:
+            return None
+        return self._context.sealer.seal(orjson.dumps(dict(secrets)), _context(job_id))
+
+    def _moved(self, sealed: bytes | None, old_id: str, new_id: str) -> bytes | None:
+        if sealed is None:
+            return None
+        return self._context.sealer.seal(
+            self._context.sealer.open(sealed, _context(old_id)), _context(new_id)
+        )
+
+    def _wake(self, job: ClusterJob) -> None:
+        self._context.bus.publish(CLUSTER_JOB, job.id)
+        self._context.bus.publish(DESIRED_STATE, f"{job.cluster_id}/{job.id}")
+
+
+_UNSTARTED = {
+    "phase": JobPhase.PENDING,
+    "message": "",
+    "object": None,
+    "exit_code": None,
+    "started_at": None,
+    "finished_at": None,
+    "log_tail": "",
+    "outputs": {},
+}
+
+
+def sealed_for_agent(
+    deps: OperationContext, job: ClusterJob, public: bytes | None
+) -> list[SealedSecret]:
+    """The secrets of a job, sealed for the cluster's agent.
+
+    Conflict: the agent reported no key; its version does not support secrets.
+    """
+    if job.sealed is None:
+        return []
+    if public is None:
+        raise Conflict(
+            "the job has secrets, but the cluster's agent has no key to seal them with: upgrade it"
+        )
+    values: dict[str, str] = orjson.loads(deps.sealer.open(job.sealed, _context(job.id)))
+    return [
+        # Secrets of a job never change, so its id is their version.
+        seal(public, job.id, name, job.id, value.encode())
+        for name, value in values.items()
+    ]
+
+
+def _context(job_id: str) -> str:
+    return f"cluster-job:{job_id}"

@@ -1,0 +1,193 @@
+"""Batch of agent reports that are committed together: one read and one write per table."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import structlog
+
+from controlplane.agents.model.reports import InventoryReport, Report
+from controlplane.platform.ports import ANY, Transaction
+from controlplane.services.model.ledger import LedgerEntry
+from controlplane.services.model.service import Component, Service
+from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
+from core.identity import ClusterId
+
+log = structlog.get_logger(__name__)
+
+_TOO_MUCH = (
+    "its agent reports more services or components than the limit per cluster: the rest is not "
+    "shown here, but still runs"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportLimits:
+    """Limits of one cluster: services that it defines itself, and components."""
+
+    mirrored: int = 1000
+    components: int = 200_000
+
+
+class ReportBatch:
+    """Collects the writes of a cluster's reports for `write_all`."""
+
+    def __init__(self, tx: Transaction, cluster_id: str, bounds: ReportLimits) -> None:
+        self.refused = self.shrunk = False
+        self._bounds = bounds
+        self._mirrored: int | None = None
+        self._components: int | None = None
+        self.tx = tx
+        self.cluster_id = cluster_id
+        self.services: dict[str, Service] = {}
+        self.ledger: list[LedgerEntry] = []
+        self.changed: set[tuple[str, str]] = set()
+        self._columns: dict[str, dict[str, Any]] = {}
+        self._present: dict[str, Component] = {}
+        self._gone: set[str] = set()
+        self._held: dict[str, set[str]] = {}
+
+    @classmethod
+    async def for_clusters(
+        cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: ReportLimits
+    ) -> dict[ClusterId, Self]:
+        """Creates a batch for each cluster, with the services that its reports name."""
+        batches = {id: cls(tx, id, bounds) for id in told}
+        bodies = [(id, report.body) for id, reports in told.items() for report in reports]
+        if named := {getattr(body, "service_id", None) for _, body in bodies} - {None}:
+            for service in await tx[ServiceStore].select(
+                id=named, cluster_id=set(told), deleted_at=ANY
+            ):
+                batches[service.cluster_id].services[service.id] = service
+        inventories = [(id, body) for id, body in bodies if isinstance(body, InventoryReport)]
+        whole = {body.service_id for _, body in inventories if body.complete}
+        held = await tx[ComponentStore].component_ids(whole)
+        counted = await tx[ComponentStore].count_by_cluster({id for id, _ in inventories})
+        for id, body in inventories:
+            batches[id]._components = counted.get(id, 0)
+            if body.service_id in batches[id].services:
+                batches[id]._held[body.service_id] = held.get(body.service_id, set())
+        return batches
+
+    async def look(self, service_id: str) -> None:
+        """Reads a service that was written outside of the batch."""
+        found = await self.tx[ServiceStore].find(id=service_id, cluster_id=self.cluster_id)
+        if found is not None:
+            self.services[service_id] = found
+
+    async def locked(self, service_id: str) -> Service | None:
+        """The present state of a service with the batch's changes, locked until the transaction
+        ends.
+
+        The state that the batch read first may be older than other commits.
+        """
+        if service_id not in self.services:
+            return None
+        found = await self.tx[ServiceStore].find(id=service_id, cluster_id=self.cluster_id)
+        return replace(found, **self._columns.get(service_id, {})) if found else None
+
+    def change(self, service: Service, **columns: Any) -> None:
+        """Collects column changes of a service; later reports of the batch see them."""
+        self.services[service.id] = replace(service, **columns)
+        self._columns.setdefault(service.id, {}).update(columns)
+
+    def forget(self, service: Service) -> None:
+        """Drops a deleted service and its inventory from the batch."""
+        self.shrunk = True
+        self._mirrored = self._components = None
+        self.services.pop(service.id, None)
+        self._columns.pop(service.id, None)
+        self._held.pop(service.id, None)
+        present = self._present.items()
+        self._present = {
+            id: component for id, component in present if component.service_id != service.id
+        }
+
+    async def reserve_mirrored(self) -> bool:
+        """True if the cluster may show one more mirrored service, which then counts."""
+        if self._mirrored is None:
+            found = await self.tx[ServiceStore].select(cluster_id=self.cluster_id, mirrored=True)
+            self._mirrored = len(found)
+        if self._mirrored >= self._bounds.mirrored:
+            self._refuse("services")
+            return False
+        self._mirrored += 1
+        return True
+
+    async def take_inventory(
+        self, service_id: str, present: list[Component], gone: Collection[str], *, complete: bool
+    ) -> None:
+        """Collects present components, within the limit, and the ids of deleted ones.
+
+        `complete`: all other components of the service were deleted too.
+        """
+        held = self._held.setdefault(service_id, set())
+        if complete:
+            gone = held - {component.id for component in present}
+        self.shrunk = self.shrunk or bool(gone)
+        self._gone.update(gone)
+        held.difference_update(gone)
+        for id in gone:
+            self._present.pop(id, None)
+        for component in await self._within_limit(present):
+            self._gone.discard(component.id)
+            self._present[component.id] = component
+            held.add(component.id)
+
+    async def _within_limit(self, present: list[Component]) -> list[Component]:
+        """The components within the limit; known components always fit."""
+        most, more = self._bounds.components, len(present)
+        if self._components is None or self._components + more > most:
+            await _write_inventories(self.tx, [self])
+            counted = await self.tx[ComponentStore].count_by_cluster({self.cluster_id})
+            self._components = counted.get(self.cluster_id, 0)
+        if self._components + more > most:
+            known = await self.tx[ComponentStore].select(id={component.id for component in present})
+            ids = {component.id for component in known}
+            self._refuse("components")
+            return [component for component in present if component.id in ids]
+        self._components += more
+        return present
+
+    def _refuse(self, what: str) -> None:
+        if not self.refused:
+            log.warning("cluster exceeds its report limits", cluster=self.cluster_id, what=what)
+        self.refused = True
+
+    def alarm(self, before: str) -> str:
+        """The alarm of the cluster after this batch."""
+        if self.refused:
+            return _TOO_MUCH
+        return "" if self.shrunk and before == _TOO_MUCH else before
+
+    def take_columns(self) -> dict[str, dict[str, Any]]:
+        """The collected column changes of services, by id."""
+        columns, self._columns = self._columns, {}
+        return columns
+
+    def take_components(self) -> tuple[set[str], list[Component]]:
+        """The ids of deleted components, and the present components, each once."""
+        gone, present = self._gone, list(self._present.values())
+        self._gone, self._present = set(), {}
+        return gone, present
+
+
+async def write_all(
+    tx: Transaction, batches: Collection[ReportBatch], offered: Iterable[LedgerEntry]
+) -> None:
+    """Writes the batches table by table; `offered` entries come before their results.
+
+    Locks services before deployments, in the order of all other writers.
+    """
+    await _write_inventories(tx, batches)
+    columns: dict[str, dict[str, Any]] = {}
+    for batch in batches:
+        columns |= batch.take_columns()
+    await tx[ServiceStore].change_each(columns)
+    await tx[LedgerStore].append([*offered, *(row for batch in batches for row in batch.ledger)])
+
+
+async def _write_inventories(tx: Transaction, batches: Iterable[ReportBatch]) -> None:
+    gathered = [batch.take_components() for batch in batches]
+    await tx[ComponentStore].forget({id for gone, _ in gathered for id in gone})
+    await tx[ComponentStore].upsert([component for _, present in gathered for component in present])

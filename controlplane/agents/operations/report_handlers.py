@@ -1,0 +1,351 @@
+"""Applies each kind of agent report to the store."""
+
+import hashlib
+from dataclasses import replace
+from datetime import datetime
+from functools import singledispatchmethod
+from typing import Any
+
+from controlplane.agents.model.jobs import JobPhase
+from controlplane.agents.model.reports import (
+    CommandReport,
+    DriftReport,
+    FactsReport,
+    InventoryReport,
+    JobReport,
+    MirrorReport,
+    ObservedComponent,
+    StatusReport,
+)
+from controlplane.agents.operations import audit
+from controlplane.agents.operations.agent_renders import render_result_to_json
+from controlplane.agents.operations.report_batch import ReportBatch
+from controlplane.agents.operations.sessions import facts_columns
+from controlplane.agents.ports import ClusterJobStore
+from controlplane.audit.ports import AuditLog
+from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.ports import ClusterStore, CommandStore
+from controlplane.delivery.operations.render_reconciler import mark_for_render
+from controlplane.platform.context import (
+    CLUSTER,
+    CLUSTER_JOB,
+    DESIRED_STATE,
+    REVOKED,
+    SERVICE,
+    OperationContext,
+)
+from controlplane.platform.names import is_label
+from controlplane.platform.ports import ANY, Transaction
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.objects import DryRunResult, ObjectKey
+from controlplane.services.model.service import Component, Phase, Service
+from controlplane.services.model.verification import VerifiedReport
+from controlplane.services.operations import quarantine
+from controlplane.services.operations.removal import delete_service_rows, end_if_empty
+from controlplane.services.ports import PlanStore, ServiceStore
+from core.identity import ClusterId, ServiceId, is_local_id
+
+_STAGES = {
+    Phase.APPLIED: LedgerStage.APPLIED,
+    Phase.HEALTHY: LedgerStage.HEALTHY,
+    Phase.DEGRADED: LedgerStage.DEGRADED,
+    Phase.FAILED: LedgerStage.FAILED,
+    Phase.REMOVED: LedgerStage.REMOVED,
+    Phase.AWAITING: LedgerStage.AWAITING,
+}
+_ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase.FAILED}
+
+
+class ReportHandler:
+    """Applies reports one at a time; a batch collects their writes."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    @singledispatchmethod
+    async def take(self, body: object, batch: ReportBatch, at: datetime) -> None:
+        """Adds the effects of a report to its cluster's batch; `at` is the agent's time.
+
+        Ignores kinds of reports that this version does not know.
+        """
+
+    @take.register
+    async def _(self, body: StatusReport, batch: ReportBatch, at: datetime) -> None:
+        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
+        service = batch.services.get(body.service_id)
+        if service is None or body.sequence < service.observed:
+            return
+        if body.phase is Phase.REMOVED and service.deleted_at is not None:
+            batch.ledger.append(status_entry(service, body, at))
+            batch.forget(service)
+            await delete_service_rows(tx, service)
+            for token in await end_if_empty(tx, cluster_id, self._context.clock.now()):
+                changed.add((REVOKED, token))
+            changed.update({(SERVICE, service.id), (CLUSTER, cluster_id)})
+            return
+        batch.change(
+            service,
+            observed=body.sequence,
+            phase=body.phase,
+            problems=body.problems,
+            observed_at=at,
+            message=body.message,
+            awaiting=body.awaiting,
+        )
+        if service.dry_run and body.planned is not None:
+            await _keep_plan(tx, DryRunResult(service.id, body.sequence, body.planned))
+        is_news = (service.observed, service.phase) != (body.sequence, body.phase)
+        if is_news and body.phase in _STAGES:
+            batch.ledger.append(status_entry(service, body, at))
+        changed.add((SERVICE, service.id))
+
+    @take.register
+    async def _(self, body: InventoryReport, batch: ReportBatch, at: datetime) -> None:
+        service = batch.services.get(body.service_id)
+        if service is None or service.deleted_at is not None:
+            return
+        id = service.id
+        present = [_component(id, batch.cluster_id, observed, at) for observed in body.present]
+        gone = {_component_id(id, key) for key in body.gone}
+        await batch.take_inventory(id, present, gone, complete=body.complete)
+        batch.changed.add((SERVICE, id))
+
+    @take.register
+    async def _(self, body: CommandReport, batch: ReportBatch, at: datetime) -> None:
+        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
+        command = await tx[CommandStore].find(id=body.command_id, cluster_id=cluster_id)
+        if command is not None and command.state is CommandState.WAITING:
+            await tx[CommandStore].change(command.id, finished_at=at, **_ended(command, body))
+            if command.kind is CommandKind.RUN_JOB and body.state in _ENDINGS:
+                await _end_job(tx, command.id, _ENDINGS[body.state], body.message, at)
+            cluster = await tx[ClusterStore].get(cluster_id)
+            if cluster is not None and command.kind is not CommandKind.RENDER:
+                entry = audit.command_entry(cluster, command, body.state, body.message, at)
+                await tx[AuditLog].append([entry])
+            changed.add((CLUSTER_JOB, command.id))
+
+    @take.register
+    async def _(self, body: DriftReport, batch: ReportBatch, at: datetime) -> None:
+        service = batch.services.get(body.service_id)
+        if service is None or service.deleted_at is not None:
+            return
+        _, kind, namespace, name = body.key
+        what = "deleted" if body.deleted else "changed"
+        entry = LedgerEntry(
+            service_id=service.id,
+            cluster_id=batch.cluster_id,
+            stage=LedgerStage.DRIFTED,
+            at=at,
+            sequence=service.observed,
+            digest=service.digest,
+            actor=body.manager,
+            message=f"{kind} {namespace}/{name} was {what}"
+            + (" and put back" if body.healed else ""),
+            detail={
+                "paths": list(body.paths),
+                "healed": body.healed,
+                "changes": [
+                    {"pointer": change.pointer, "old": change.old, "new": change.new}
+                    for change in body.changes
+                ],
+            },
+        )
+        batch.ledger.append(entry)
+        batch.changed.add((SERVICE, service.id))
+
+    @take.register
+    async def _(self, body: VerifiedReport, batch: ReportBatch, at: datetime) -> None:
+        service = await batch.locked(body.service_id)
+        if service is None:
+            return
+        entry = LedgerEntry(
+            service_id=service.id,
+            cluster_id=batch.cluster_id,
+            stage=LedgerStage.VERIFIED if body.ok else LedgerStage.HELD,
+            at=at,
+            sequence=body.sequence,
+            sha=service.sha if body.digest == service.digest else None,
+            digest=body.digest,
+            revision_id=service.revision_id if body.digest == service.digest else None,
+            message=body.reason[:2000],
+            detail={"instead": body.instead},
+        )
+        batch.ledger.append(entry)
+        batch.changed.add((SERVICE, service.id))
+        if not body.ok:
+            columns, rows = await quarantine.roll_back_denied(
+                self._context, batch.tx, service, body
+            )
+            if columns:
+                batch.change(service, **columns)
+            batch.ledger.extend(rows)
+            batch.changed.add((DESIRED_STATE, f"{service.cluster_id}/{service.id}"))
+        elif service.hold is not None and service.hold.digest == body.digest:
+            batch.change(service, held=None, hold=None)
+
+    @take.register
+    async def _(self, body: JobReport, batch: ReportBatch, at: datetime) -> None:
+        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
+        job = await tx[ClusterJobStore].find(id=body.command_id, cluster_id=cluster_id)
+        if job is None or job.phase.final:
+            return
+        await tx[ClusterJobStore].change(
+            job.id,
+            phase=body.phase,
+            object=body.object,
+            message=body.message,
+            exit_code=_exit_code(body),
+            started_at=body.started_at,
+            finished_at=(body.finished_at or at) if body.phase.final else None,
+            log_tail=body.log_tail,
+            outputs=body.outputs,
+        )
+        changed.add((CLUSTER_JOB, job.id))
+
+    @take.register
+    async def _(self, body: FactsReport, batch: ReportBatch, at: datetime) -> None:
+        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
+        before = await tx[ClusterStore].get(cluster_id)
+        await tx[ClusterStore].change(cluster_id, **facts_columns(body))
+        changed.add((CLUSTER, cluster_id))
+        if before is not None:
+            changed.update(
+                await mark_for_render(tx, [(before, replace(before, **facts_columns(body)))])
+            )
+
+    @take.register
+    async def _(self, body: MirrorReport, batch: ReportBatch, at: datetime) -> None:
+        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
+        if not is_local_id(body.service_id):
+            return
+        known = await tx[ServiceStore].find(id=body.service_id, deleted_at=ANY)
+        if known is not None and (known.cluster_id != cluster_id or not known.mirrored):
+            return
+        if body.removed and known is not None:
+            batch.forget(known)
+            await delete_service_rows(tx, known)
+        elif not body.removed and (known is not None or await batch.reserve_mirrored()):
+            await _mirror(tx, known, body, ClusterId(cluster_id), at)
+            await batch.look(body.service_id)
+        changed.update({(SERVICE, body.service_id), (CLUSTER, cluster_id)})
+
+
+def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
+    """The columns of a command's row after its answer; the result of a render replaces the
+    order."""
+    columns: dict[str, Any] = {"state": body.state, "message": body.message}
+    if command.kind is CommandKind.RENDER:
+        columns["payload"] = render_result_to_json(body.made) if body.made else {}
+    return columns
+
+
+def _exit_code(body: JobReport) -> int | None:
+    """The exit code; None while containers run or if they were killed, since the wire sends 0
+    then."""
+    if body.phase is JobPhase.SUCCEEDED:
+        return body.exit_code
+    return (body.exit_code or None) if body.phase is JobPhase.FAILED else None
+
+
+async def _keep_plan(tx: Transaction, plan: DryRunResult) -> None:
+    if await tx[PlanStore].get(plan.id) is None:
+        await tx[PlanStore].add(plan)
+    else:
+        await tx[PlanStore].put(plan)
+
+
+async def _end_job(tx: Transaction, id: str, phase: JobPhase, message: str, at: datetime) -> None:
+    """Ends a job that never started because the agent refused its command."""
+    job = await tx[ClusterJobStore].get(id)
+    if job is not None and not job.phase.final:
+        await tx[ClusterJobStore].change(id, phase=phase, message=message, finished_at=at)
+
+
+async def _mirror(
+    tx: Transaction,
+    known: Service | None,
+    body: MirrorReport,
+    cluster_id: ClusterId,
+    at: datetime,
+) -> None:
+    """Stores a service that the cluster itself defines."""
+    cluster = await tx[ClusterStore].get(cluster_id)
+    if cluster is None or not is_label(body.name) or not is_label(body.namespace):
+        return
+    taken = await tx[ServiceStore].find(cluster_id=cluster_id, name=body.name, deleted_at=ANY)
+    free = taken is None or taken.id == body.service_id
+    name = body.name if free else f"{body.name[:54]}-{body.service_id[:8]}"
+    columns = {
+        "namespace": body.namespace,
+        "updated_at": at,
+        "origin": body.repository,
+        "ref": body.ref,
+        "folder": body.folder,
+        "sha": body.commit or None,
+        "digest": body.digest or None,
+        "sequence": body.sequence,
+        "render_error": body.error or None,
+    }
+    if known is None:
+        blank = Service(ServiceId(body.service_id), cluster_id, None, name, body.namespace, at, at)
+        await tx[ServiceStore].add(
+            replace(blank, mirrored=True, project_id=cluster.project_id, **columns)
+        )
+    else:
+        await tx[ServiceStore].change(known.id, **columns)
+
+
+def status_entry(service: Service, body: StatusReport, at: datetime) -> LedgerEntry:
+    """The ledger entry for a status report."""
+    times = {
+        "received_at": body.received_at,
+        "fetched_at": body.fetched_at,
+        "applied_at": body.applied_at,
+        "healthy_at": body.healthy_at,
+    }
+    detail: dict[str, object] = {k: v.isoformat() for k, v in times.items() if v is not None}
+    detail |= {"written": body.written, "pruned": body.pruned}
+    message = "; ".join(problem.message for problem in body.problems[:3])
+    return LedgerEntry(
+        service_id=service.id,
+        cluster_id=service.cluster_id,
+        stage=_STAGES[body.phase],
+        at=at,
+        sequence=body.sequence,
+        sha=service.sha,
+        digest=body.digest,
+        revision_id=service.revision_id,
+        message=message[:2000],
+        detail=detail,
+    )
+
+
+def _component_id(service_id: str, key: ObjectKey) -> str:
+    return hashlib.sha256("\0".join((service_id, *key)).encode()).hexdigest()
+
+
+def _component(
+    service_id: str, cluster_id: str, observed: ObservedComponent, at: datetime
+) -> Component:
+    group, kind, namespace, name = observed.key
+    return Component(
+        id=_component_id(service_id, observed.key),
+        service_id=ServiceId(service_id),
+        cluster_id=ClusterId(cluster_id),
+        group=group,
+        version=observed.version,
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        uid=observed.uid,
+        owner_uid=observed.owner_uid,
+        state=observed.state,
+        message=observed.message,
+        synced=observed.synced,
+        images=observed.images,
+        updated_at=at,
+        labels=observed.labels,
+        generation=observed.generation,
+        hash=observed.hash,
+        finalizers=observed.finalizers,
+    )

@@ -1,0 +1,187 @@
+"""Commits reports of agents; clusters that report at the same time share one transaction."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.agents.model.reports import CommandReport, InventoryReport, Report, StatusReport
+from controlplane.agents.operations.report_batch import ReportBatch, ReportLimits, write_all
+from controlplane.agents.operations.report_handlers import ReportHandler, status_entry
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.context import CLUSTER, SERVICE, OperationContext
+from controlplane.platform.retry import retry_on_collision
+from controlplane.services.model.ledger import LedgerEntry
+from controlplane.services.model.service import Phase, Problem
+from controlplane.services.operations.dependencies import dependents_to_wake
+from controlplane.services.ports import LedgerStore, ServiceStore
+from core.errors import Conflict, NotFound, TowlineError
+from core.identity import ClusterId
+from core.runtime.batcher import Batcher
+from core.runtime.tasks import run_to_completion
+
+_OBJECTS_PER_WEIGHT = 10
+# Weights: maximum of one cluster per transaction, and maximum for sharing a transaction.
+_MAX_AT_ONCE, _LITTLE = 50, 40
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReports:
+    """Reports of a cluster's agent; `offered` are the desired states that it was sent before."""
+
+    cluster_id: ClusterId
+    reports: Sequence[Report]
+    offered: Sequence[LedgerEntry] = ()
+
+    @property
+    def weight(self) -> int:
+        """Approximate amount of data to write."""
+        return 1 + sum(map(_weight, self.reports))
+
+    def parts(self) -> "Iterator[AgentReports]":
+        """Splits the reports, in order, into parts that do not delay other clusters for long.
+
+        Each part has at least one report, unless there are none.
+        """
+        part, weight, offered = list[Report](), 0, self.offered
+        for report in self.reports:
+            weight += _weight(report)
+            if part and weight > _MAX_AT_ONCE:
+                yield AgentReports(self.cluster_id, part, offered)
+                part, weight, offered = [], _weight(report), ()
+            part.append(report)
+        yield AgentReports(self.cluster_id, part, offered)
+
+
+class ReportCommitter:
+    """Commits reports of agents, each cluster's reports in order."""
+
+    def __init__(self, deps: OperationContext, bounds: ReportLimits) -> None:
+        self._context = deps
+        self._bounds = bounds
+        self._intake = ReportHandler(deps)
+        # Runs to its end even if the agent disconnects: others in the batch wait for the commit.
+        self._batches: Batcher[AgentReports, int] = Batcher(
+            lambda several: run_to_completion(self._commit_batch(several)),
+            alone=_LITTLE,
+            weight=lambda agent_reports: agent_reports.weight,
+        )
+
+    async def record(self, agent_reports: AgentReports) -> int:
+        """Commits reports; returns the number of the cluster's last committed report. NotFound.
+
+        Reports that were committed before are skipped, so an agent may send them again.
+        """
+        last = 0
+        for part in agent_reports.parts():
+            last = await self._record(part)
+        return last
+
+    @retry_on_collision
+    async def _record(self, part: AgentReports) -> int:
+        return await self._batches.ask(part)
+
+    async def note(self, cluster_id: ClusterId, body: CommandReport) -> None:
+        """Records the result of a command that was never sent to its agent."""
+        async with self._context.store.write() as tx:
+            batch = (await ReportBatch.for_clusters(tx, {cluster_id: ()}, self._bounds))[cluster_id]
+            await self._intake.take(body, batch, self._context.clock.now())
+        self._publish(batch.changed)
+
+    async def refused(
+        self, cluster_id: ClusterId, service_id: str, sequence: int, message: str
+    ) -> None:
+        """Records why a desired state cannot be sent to its agent."""
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            service = await tx[ServiceStore].find(id=service_id, cluster_id=cluster_id)
+            if service is None or service.observed >= sequence:
+                return
+            body = StatusReport(
+                service_id,
+                sequence,
+                service.digest or "",
+                Phase.FAILED,
+                (Problem("link", message),),
+            )
+            await tx[ServiceStore].change(
+                service_id,
+                observed=sequence,
+                phase=Phase.FAILED,
+                problems=body.problems,
+                observed_at=now,
+            )
+            await tx[LedgerStore].append([status_entry(service, body, now)])
+        self._context.bus.publish(SERVICE, service_id)
+
+    async def _commit_batch(self, several: Sequence[AgentReports]) -> list[int | TowlineError]:
+        try:
+            return await self._commit(several)
+        except Conflict:
+            # Agents of two clusters denied the same bundle; on the retry its row exists.
+            return await self._commit(several)
+
+    async def _commit(self, several: Sequence[AgentReports]) -> list[int | TowlineError]:
+        async with self._context.store.write() as tx:
+            found = await tx[ClusterStore].lock(
+                {agent_reports.cluster_id for agent_reports in several}
+            )
+            clusters = {cluster.id: cluster for cluster in found}
+            last, news = _news(several, clusters)
+            batches = await ReportBatch.for_clusters(tx, news, self._bounds)
+            for id, reports in news.items():
+                for report in reports:
+                    await self._intake.take(report.body, batches[id], report.at)
+            offered = (
+                row
+                for agent_reports in several
+                if agent_reports.cluster_id in news
+                for row in agent_reports.offered
+            )
+            await write_all(tx, batches.values(), offered)
+            changed = await dependents_to_wake(tx, [id for id in news if _reports_health(news[id])])
+            await tx[ClusterStore].change_each(
+                {id: self._columns(clusters[id], last[id], batches[id]) for id in news}
+            )
+        self._publish(changed.union(*(batch.changed for batch in batches.values())))
+        gone = NotFound("this cluster was deleted")
+        return [last.get(agent_reports.cluster_id, gone) for agent_reports in several]
+
+    def _columns(self, cluster: Cluster, last: int, batch: ReportBatch) -> dict[str, Any]:
+        """The columns of a cluster after a batch."""
+        columns: dict[str, Any] = {"acknowledged": last, "pinged_at": self._context.clock.now()}
+        if (alarm := batch.alarm(cluster.alarm)) != cluster.alarm:
+            columns["alarm"] = alarm
+            batch.changed.add((CLUSTER, cluster.id))
+        return columns
+
+    def _publish(self, changed: Iterable[tuple[str, str]]) -> None:
+        for topic, key in changed:
+            self._context.bus.publish(topic, key)
+
+
+def _news(
+    several: Iterable[AgentReports], clusters: Mapping[ClusterId, Cluster]
+) -> tuple[dict[ClusterId, int], dict[ClusterId, list[Report]]]:
+    """The number of the last report of each cluster, and the reports that are new."""
+    last = {id: cluster.acknowledged for id, cluster in clusters.items()}
+    news: dict[ClusterId, list[Report]] = {id: [] for id in clusters}
+    for agent_reports in several:
+        for report in agent_reports.reports if agent_reports.cluster_id in clusters else ():
+            if report.number > last[agent_reports.cluster_id]:
+                last[agent_reports.cluster_id] = report.number
+                news[agent_reports.cluster_id].append(report)
+    return last, news
+
+
+def _reports_health(reports: Iterable[Report]) -> bool:
+    """True if a report may unblock services that wait for a dependency."""
+    bodies = [report.body for report in reports]
+    return any(isinstance(body, StatusReport) and body.phase is Phase.HEALTHY for body in bodies)
+
+
+def _weight(report: Report) -> int:
+    """Weight of a report: 1, plus 1 for every `_OBJECTS_PER_WEIGHT` objects."""
+    body = report.body
+    objects = len(body.present) + len(body.gone) if isinstance(body, InventoryReport) else 0
+    return 1 + objects // _OBJECTS_PER_WEIGHT

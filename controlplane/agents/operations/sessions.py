@@ -1,0 +1,110 @@
+"""Records agents that connect; agents that connect at the same time share one transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from controlplane.agents.model.reports import AgentHello, FactsReport
+from controlplane.agents.operations import audit
+from controlplane.agents.operations.desired_state import (
+    DesiredState,
+    DesiredStateQuery,
+    DesiredStateReader,
+)
+from controlplane.audit.ports import AuditLog
+from controlplane.clusters.model.cluster import Cluster, Distribution
+from controlplane.clusters.ports import ClusterStore
+from controlplane.delivery.operations.render_reconciler import mark_for_render
+from controlplane.platform.context import AGENT_CHANGED, CLUSTER, OperationContext
+from core.errors import NotFound, TowlineError
+from core.identity import ClusterId
+from core.runtime.batcher import Batcher
+from core.runtime.tasks import run_to_completion
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConnected:
+    """The desired state for an agent that connected, and its cluster's updated row.
+
+    `wanted` contains all services of the cluster.
+    """
+
+    cluster: Cluster
+    wanted: DesiredState
+
+
+class ConnectionRecorder:
+    """Records that agents connected, and reads their desired state."""
+
+    def __init__(self, deps: OperationContext, wants: DesiredStateReader) -> None:
+        self._context = deps
+        self._desired_state = wants
+        # Runs to its end even if the agent disconnects: others in the batch wait for the commit.
+        self._batches: Batcher[tuple[ClusterId, AgentHello], AgentConnected] = Batcher(
+            lambda coming: run_to_completion(self._commit_batch(coming))
+        )
+
+    async def connected(self, cluster_id: ClusterId, agent: AgentHello) -> AgentConnected:
+        """Records that an agent connected. NotFound: its cluster was deleted. Unavailable."""
+        return await self._batches.ask((cluster_id, agent))
+
+    async def _commit_batch(
+        self, coming: Sequence[tuple[ClusterId, AgentHello]]
+    ) -> list[AgentConnected | TowlineError]:
+        noted = await self._note(coming)
+        wanted = iter(
+            await self._desired_state.read(
+                [DesiredStateQuery(cluster.id) for cluster in noted if cluster is not None]
+            )
+        )
+        return [
+            AgentConnected(cluster, next(wanted))
+            if cluster is not None
+            else NotFound("this cluster was deleted")
+            for cluster in noted
+        ]
+
+    async def _note(self, coming: Sequence[tuple[ClusterId, AgentHello]]) -> list[Cluster | None]:
+        """Updates the rows of the agents' clusters and returns them; None for a deleted cluster."""
+        now = self._context.clock.now()
+        noted: list[Cluster | None] = []
+        changes: dict[str, dict[str, Any]] = {}
+        async with self._context.store.write() as tx:
+            found = await tx[ClusterStore].lock({id for id, _ in coming})
+            before: dict[str, Cluster] = {cluster.id: cluster for cluster in found}
+            after = dict(before)
+            for id, agent in coming:
+                if id in after:
+                    changes[id] = _columns(agent, now)
+                    after[id] = replace(after[id], **changes[id])
+                    await tx[AuditLog].append([audit.connected_entry(after[id], now)])
+                noted.append(after.get(id))
+            await tx[ClusterStore].change_each(changes)
+            wakes = await mark_for_render(tx, [(before[id], after[id]) for id in changes])
+        wakes |= {(CLUSTER, id) for id in changes}
+        moved = (id for id in changes if before[id].agent_instance != after[id].agent_instance)
+        for topic, key in (*wakes, *((AGENT_CHANGED, id) for id in moved)):
+            self._context.bus.publish(topic, key)
+        return noted
+
+
+def facts_columns(about: FactsReport) -> dict[str, Any]:
+    """The columns of a cluster's row that contain its facts."""
+    return {
+        "kubernetes_version": about.kubernetes_version,
+        "distribution": Distribution(about.distribution) if about.distribution else None,
+        "nodes": about.nodes,
+        "facts": about.facts,
+    }
+
+
+def _columns(agent: AgentHello, now: datetime) -> dict[str, Any]:
+    return {
+        "agent_version": agent.agent_version,
+        "agent_instance": agent.instance,
+        "mode": agent.mode,
+        "sealing_key": agent.sealing_key,
+        "pinged_at": now,
+        **facts_columns(agent.about),
+    }

@@ -1,0 +1,86 @@
+"""Open requests to clusters, and recordings of past ones."""
+
+from dataclasses import replace
+
+from controlplane.agents.ports import ProxySessions
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import PageQuery
+from core.errors import NotFound, Unavailable
+from core.identity import ClusterId
+from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
+
+PART_BYTES = 256 << 10
+_MAX_CLUSTERS = 20_000
+_NOT_OPEN = "no open request has this id: it has ended, or you have no access to it"
+
+
+class OpenRequestOperations:
+    """Operations on open requests. Users see and end their own; cluster administrators, all.
+
+    The process sets `door`; without one, there are no open requests.
+    """
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+        self.door: ProxySessions | None = None
+
+    async def page(
+        self, actor: Actor, cluster: str | None = None, user: str | None = None
+    ) -> FoundStreams:
+        """Open requests of all replicas, longest open first.
+
+        `cluster` filters by handle, `user` by user name.
+        """
+        return await self._find(actor, StreamFilter(handle=cluster, user=user))
+
+    async def end(self, actor: Actor, id: str) -> OpenStream:
+        """Ends an open request and informs its user. NotFound: it is not open.
+
+        Unavailable: it may be open on a replica that does not answer.
+        """
+        found = await self._find(actor, StreamFilter(id=id))
+        if not found.streams and found.silent:
+            raise Unavailable(f"{_NOT_OPEN}; no answer from {', '.join(found.silent)}")
+        if not found.streams or self.door is None:
+            raise NotFound(_NOT_OPEN)
+        stream = found.streams[0]
+        async with self._context.store.write() as tx:
+            target = f"{stream.handle}: {stream.what}"
+            await self._context.audit(
+                tx, actor, "endStream", target, stream.cluster_id, user=stream.user, stream=id
+            )
+        if not await self.door.end_stream(stream, actor.email or actor.name):
+            raise NotFound(_NOT_OPEN)
+        return stream
+
+    async def recording(self, actor: Actor, request_id: str, offset: int = 0) -> RecordingPart:
+        """A part of a request's recording; needs read access to the audit log."""
+        require(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+        if self.door is None:
+            raise Unavailable("this process stores no recordings")
+        part = await self.door.recording(request_id, max(0, offset), PART_BYTES)
+        if offset == 0:
+            async with self._context.store.write() as tx:
+                await self._context.audit(tx, actor, "readRecording", request_id, request_id)
+        return part
+
+    async def _find(self, actor: Actor, wanted: StreamFilter) -> FoundStreams:
+        require_member(actor)
+        if self.door is None:
+            return FoundStreams([])
+        clusters = await self._administered(actor)
+        return await self.door.open_streams(replace(wanted, owner=actor.id, clusters=clusters))
+
+    async def _administered(self, actor: Actor) -> tuple[ClusterId, ...] | None:
+        """The clusters whose requests the actor may see besides the actor's own; None: all
+        clusters."""
+        visible = actor.policy.visible(ResourceKind.CLUSTER, Verb.ADMINISTER)
+        if not visible:
+            return None
+        if not all(visible):
+            return ()
+        async with self._context.store.read() as tx:
+            page = await tx[ClusterStore].page(PageQuery(_MAX_CLUSTERS, visible=visible))
+        return tuple(cluster.id for cluster in page.items)

@@ -1,0 +1,142 @@
+"""Assigns agents' tunnels to replicas of the control plane, with epochs."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Any
+
+from controlplane.agents.model.tunnels import Replica, Tunnel
+from controlplane.agents.ports import ReplicaStore, TunnelStore
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.context import TUNNEL, OperationContext
+from controlplane.platform.ports import Transaction
+from core.errors import Conflict, LimitExceeded, TowlineError
+from core.identity import ClusterId
+from core.runtime.batcher import Batcher
+
+_REPLICA_EXPIRY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelClaim:
+    """A tunnel to cluster `id` is ready at a replica; see `Tunnel`."""
+
+    id: ClusterId
+    replica_id: str
+    instance: str
+    peer: str
+
+
+class TunnelClaims:
+    """Operations of replicas of the control plane; users do not call them."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+        self._claims: Batcher[TunnelClaim, Tunnel] = Batcher(self._claim)
+        self._releases: Batcher[tuple[ClusterId, int], None] = Batcher(self._release)
+
+    async def beat(self, id: str, address: str) -> list[Replica]:
+        """Stores the heartbeat of a replica; returns all known replicas."""
+        now = self._context.clock.now()
+        me = Replica(id, address, now)
+        async with self._context.store.write() as tx:
+            if not await tx[ReplicaStore].change(id, address=address, heartbeat=now):
+                await tx[ReplicaStore].add(me)
+            await tx[ReplicaStore].remove_before("heartbeat", now - _REPLICA_EXPIRY)
+            return await tx[ReplicaStore].select()
+
+    async def leave(self, id: str) -> None:
+        """Removes a replica that shuts down, and releases its tunnels."""
+        async with self._context.store.write() as tx:
+            held = await tx[TunnelStore].select(replica_id=id)
+            for tunnel in held:
+                await tx[TunnelStore].change(tunnel.id, replica_id=None)
+            await tx[ReplicaStore].remove(id)
+        for tunnel in held:
+            self._context.bus.publish(TUNNEL, f"{tunnel.id} ")
+
+    async def claim(
+        self, cluster_id: ClusterId, replica_id: str, instance: str, peer: str
+    ) -> Tunnel:
+        """Claims a ready tunnel; returns its row with a new epoch.
+
+        LimitExceeded: two agents compete for the cluster; this also sets the cluster's alarm.
+        """
+        return await self._claims.ask(TunnelClaim(cluster_id, replica_id, instance, peer))
+
+    async def release(self, cluster_id: ClusterId, epoch: int) -> None:
+        """Releases a tunnel that ended; has no effect after a newer claim."""
+        await self._releases.ask((cluster_id, epoch))
+
+    async def find(self, cluster_id: ClusterId) -> Tunnel | None:
+        """The row of a cluster's tunnel; None if no replica holds it."""
+        async with self._context.store.read() as tx:
+            row = await tx[TunnelStore].get(cluster_id)
+        return row if row is not None and row.replica_id is not None else None
+
+    async def lost(self, replica_id: str, held: Mapping[ClusterId, int]) -> list[Tunnel]:
+        """The tunnels among `held` (cluster id to epoch) that the replica no longer owns."""
+        async with self._context.store.read() as tx:
+            mine = {
+                tunnel.id: tunnel for tunnel in await tx[TunnelStore].select(replica_id=replica_id)
+            }
+            doubtful = [
+                id for id, epoch in held.items() if id not in mine or mine[id].epoch != epoch
+            ]
+            rows = await tx[TunnelStore].select(id=doubtful) if doubtful else []
+        return [row for row in rows if row.epoch > held[row.id]]
+
+    async def _claim(self, claims: Sequence[TunnelClaim]) -> list[Tunnel | TowlineError]:
+        now = self._context.clock.now()
+        answers: list[Tunnel | TowlineError] = []
+        claimed: dict[str, Tunnel] = {}
+        async with self._context.store.write() as tx:
+            held = {
+                tunnel.id: tunnel
+                for tunnel in await tx[TunnelStore].lock({claim.id for claim in claims})
+            }
+            for claim in claims:
+                before = claimed.get(claim.id) or held.get(claim.id) or Tunnel(claim.id, now)
+                try:
+                    after = before.claimed(claim.replica_id, claim.instance, claim.peer, now)
+                except LimitExceeded as error:
+                    await tx[ClusterStore].change(claim.id, alarm=error.message)
+                    answers.append(error)
+                else:
+                    claimed[claim.id] = after
+                    answers.append(after)
+            await _write(tx, claimed, held)
+        for tunnel in claimed.values():
+            self._context.bus.publish(TUNNEL, f"{tunnel.id} {tunnel.replica_id}")
+        return answers
+
+    async def _release(self, ended: Sequence[tuple[ClusterId, int]]) -> list[None]:
+        async with self._context.store.write() as tx:
+            rows = await tx[TunnelStore].lock({id for id, _ in ended})
+            mine = [row.id for row in rows if row.replica_id and (row.id, row.epoch) in ended]
+            await tx[TunnelStore].change_each({id: {"replica_id": None} for id in mine})
+        for id in mine:
+            self._context.bus.publish(TUNNEL, f"{id} ")
+        return [None] * len(ended)
+
+
+async def _write(tx: Transaction, claimed: Mapping[str, Tunnel], known: Container[str]) -> None:
+    """Writes claims in the order of ids.
+
+    Conflict: another replica claimed a new agent meanwhile.
+    """
+    await tx[TunnelStore].change_each(
+        {id: _columns(tunnel) for id, tunnel in claimed.items() if id in known}
+    )
+    try:
+        for id, tunnel in sorted(claimed.items()):
+            if id not in known:
+                await tx[TunnelStore].add(tunnel)
+    except Conflict as error:
+        raise Conflict("two replicas claimed a new agent at the same time: try again") from error
+
+
+def _columns(tunnel: Tunnel) -> dict[str, Any]:
+    return {
+        field.name: getattr(tunnel, field.name) for field in fields(tunnel) if field.name != "id"
+    }

@@ -1,0 +1,81 @@
+"""Tables of agents: commands, jobs, and the links of replicas."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+)
+
+from controlplane.agents.model.jobs import ClusterJob, JobPhase
+from controlplane.agents.model.tunnels import Replica, Tunnel
+from controlplane.agents.ports import ClusterJobStore, ReplicaStore, TunnelStore
+from controlplane.clusters.model.commands import Command
+from controlplane.clusters.ports import CommandStore
+from controlplane.clusters.store import commands
+from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
+from controlplane.platform.store.rows import rows
+from controlplane.platform.store.schema import _id, metadata
+from controlplane.platform.store.transaction import Repositories
+from controlplane.services.model.objects import ObjectName
+
+cluster_jobs = Table(
+    "cluster_jobs",
+    metadata,
+    _id(),
+    Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False, index=True),
+    Column("key", String(255), nullable=False, unique=True),
+    Column("namespace", String(63), nullable=False),
+    Column("manifest", JsonColumn(dict[str, Any]), nullable=False),
+    Column("timeout_s", Integer, nullable=False),
+    Column("follow", Boolean, nullable=False),
+    Column("actor", String(320), nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("phase", EnumColumn(JobPhase), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("object", JsonColumn(ObjectName)),
+    Column("exit_code", Integer),
+    Column("started_at", UtcColumn),
+    Column("finished_at", UtcColumn),
+    Column("log_tail", Text, nullable=False),
+    Column("outputs", JsonColumn(dict[str, str]), nullable=False),
+    Column("retry_of", String(36)),
+    Column("sealed", LargeBinary),
+)
+
+
+replicas = Table(
+    "replicas",
+    metadata,
+    _id(),
+    Column("address", String(255), nullable=False),
+    Column("heartbeat", UtcColumn, nullable=False),
+)
+
+
+tunnels = Table(
+    "tunnels",
+    metadata,
+    _id(),
+    Column("since", UtcColumn, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("replica_id", String(36), index=True),
+    Column("instance", String(64), nullable=False),
+    Column("peer", String(255), nullable=False),
+    Column("swaps", JsonColumn(tuple[datetime, ...]), nullable=False),
+)
+
+REPOSITORIES: Repositories = {
+    CommandStore: rows(commands, Command),
+    ClusterJobStore: rows(cluster_jobs, ClusterJob),
+    ReplicaStore: rows(replicas, Replica),
+    TunnelStore: rows(tunnels, Tunnel),
+}

@@ -1,0 +1,396 @@
+"""Mutations of the API."""
+
+from datetime import datetime
+
+import strawberry
+
+from controlplane.access.api.mutation import AccessMutation
+from controlplane.agents.api.agents import AgentMutation
+from controlplane.agents.api.streams import StreamMutation
+from controlplane.clusters.api.agent_settings import DeploymentMutation
+from controlplane.clusters.api.clusters import ClusterType
+from controlplane.clusters.api.inputs import ClusterAttributes, ClusterUpdateAttributes
+from controlplane.clusters.api.loading import cluster_type
+from controlplane.clusters.model.removal import Removal
+from controlplane.clusters.operations.clusters import Clusters
+from controlplane.configuration.api.contexts import ContextMutation
+from controlplane.configuration.api.flow import FlowMutation
+from controlplane.generators.api.roots import FleetMutation
+from controlplane.notifications.api import NotificationMutation
+from controlplane.pipelines.api.overrides import PipelineOverrideMutation
+from controlplane.pipelines.api.pipelines import (
+    DigestAttributes,
+    PipelineAttributes,
+    PipelineType,
+    digests_of,
+)
+from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.platform.graphql.context import Info
+from controlplane.repositories.api.helm_repositories import HelmRepositoryMutation
+from controlplane.repositories.api.inputs import GitAttributes
+from controlplane.repositories.api.repositories import GitRepository
+from controlplane.repositories.operations import RepositoryOperations
+from controlplane.secrets.api import SecretMutation
+from controlplane.services.api.inputs import (
+    ServiceCloneAttributes,
+    ServiceDeploymentAttributes,
+    ServiceUpdateAttributes,
+)
+from controlplane.services.api.loading import service_type
+from controlplane.services.api.types import ServiceDeployment
+from controlplane.services.operations.services import Services
+
+
+@strawberry.type
+class Mutation(
+    AccessMutation,
+    AgentMutation,
+    StreamMutation,
+    ContextMutation,
+    SecretMutation,
+    FlowMutation,
+    DeploymentMutation,
+    NotificationMutation,
+    FleetMutation,
+    PipelineOverrideMutation,
+    HelmRepositoryMutation,
+):
+    """Changes to the installation. Each mutation needs a permission on the resource that it
+    changes."""
+
+    @strawberry.mutation
+    async def create_cluster(self, info: Info, attributes: ClusterAttributes) -> ClusterType | None:
+        """Registers a cluster. Returns its `deployToken`.
+
+        Args:
+            attributes: Fields of the cluster.
+        """
+        clusters, actor = info.context[Clusters], info.context.actor
+        row, token = await clusters.create(actor, attributes.change())
+        return await cluster_type(info, row, token)
+
+    @strawberry.mutation
+    async def update_cluster(
+        self,
+        info: Info,
+        id: strawberry.ID,
+        attributes: ClusterUpdateAttributes,
+        unchanged_since: datetime | None = None,
+    ) -> ClusterType | None:
+        """Updates a cluster.
+
+        Args:
+            id: ID of the cluster.
+            attributes: Fields to change.
+        """
+        clusters, actor = info.context[Clusters], info.context.actor
+        row = await clusters.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
+        return await cluster_type(info, row)
+
+    @strawberry.mutation
+    async def delete_cluster(self, info: Info, id: strawberry.ID) -> ClusterType | None:
+        """Deletes a cluster after its agent has removed all services.
+
+        Args:
+            id: ID of the cluster.
+        """
+        row = await info.context[Clusters].delete(info.context.actor, id)
+        return await cluster_type(info, row)
+
+    @strawberry.mutation
+    async def detach_cluster(self, info: Info, id: strawberry.ID) -> ClusterType | None:
+        """Removes a cluster from Towline at once and keeps everything in it.
+
+        Args:
+            id: ID of the cluster.
+        """
+        row = await info.context[Clusters].detach(info.context.actor, id)
+        return await cluster_type(info, row)
+
+    @strawberry.mutation
+    async def rotate_cluster_token(self, info: Info, id: strawberry.ID) -> ClusterType | None:
+        """Creates a deploy token and revokes all older ones at once.
+
+        Args:
+            id: ID of the cluster.
+        """
+        row, token = await info.context[Clusters].rotate_token(info.context.actor, id)
+        return await cluster_type(info, row, token)
+
+    @strawberry.mutation
+    async def create_git_repository(
+        self, info: Info, attributes: GitAttributes
+    ) -> GitRepository | None:
+        """Adds a Git repository.
+
+        Args:
+            attributes: Fields of the repository.
+        """
+        context = info.context
+        return GitRepository.of(
+            await context[RepositoryOperations].create(info.context.actor, attributes.change())
+        )
+
+    @strawberry.mutation
+    async def update_git_repository(
+        self, info: Info, id: strawberry.ID, attributes: GitAttributes
+    ) -> GitRepository | None:
+        """Updates a Git repository.
+
+        Args:
+            id: ID of the repository.
+            attributes: Fields to change.
+        """
+        context = info.context
+        return GitRepository.of(
+            await context[RepositoryOperations].update(info.context.actor, id, attributes.change())
+        )
+
+    @strawberry.mutation
+    async def delete_git_repository(self, info: Info, id: strawberry.ID) -> GitRepository | None:
+        """Removes a Git repository. Fails with CONFLICT while services use it.
+
+        Args:
+            id: ID of the repository.
+        """
+        context = info.context
+        return GitRepository.of(await context[RepositoryOperations].delete(info.context.actor, id))
+
+    @strawberry.mutation
+    async def sync_git_repository(self, info: Info, id: strawberry.ID) -> GitRepository | None:
+        """Polls a Git repository now.
+
+        Args:
+            id: ID of the repository.
+        """
+        context = info.context
+        return GitRepository.of(await context[RepositoryOperations].sync(info.context.actor, id))
+
+    @strawberry.mutation
+    async def create_service_deployment(
+        self,
+        info: Info,
+        attributes: ServiceDeploymentAttributes,
+        cluster_id: strawberry.ID | None = None,
+        cluster: str | None = None,
+    ) -> ServiceDeployment | None:
+        """Creates a service in a cluster. Give either `clusterId` or `cluster`.
+
+        Args:
+            attributes: Fields of the service.
+            cluster_id: ID of the cluster.
+            cluster: Handle of the cluster.
+        """
+        services, actor = info.context[Services], info.context.actor
+        row = await services.create(actor, cluster_id, cluster, attributes.change())
+        return await service_type(info, row)
+
+    @strawberry.mutation
+    async def update_service_deployment(
+        self,
+        info: Info,
+        id: strawberry.ID,
+        attributes: ServiceUpdateAttributes,
+        unchanged_since: datetime | None = None,
+    ) -> ServiceDeployment | None:
+        """Updates a service.
+
+        Args:
+            id: ID of the service.
+            attributes: Fields to change.
+        """
+        services, actor = info.context[Services], info.context.actor
+        row = await services.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
+        return await service_type(info, row)
+
+    @strawberry.mutation
+    async def delete_service_deployment(
+        self, info: Info, id: strawberry.ID
+    ) -> ServiceDeployment | None:
+        """Deletes a service and its objects.
+
+        Args:
+            id: ID of the service.
+        """
+        services = info.context[Services]
+        return await service_type(info, await services.delete(info.context.actor, id))
+
+    @strawberry.mutation
+    async def detach_service_deployment(
+        self, info: Info, id: strawberry.ID
+    ) -> ServiceDeployment | None:
+        """Deletes a service and keeps its objects in the cluster.
+
+        Args:
+            id: ID of the service.
+        """
+        services = info.context[Services]
+        row = await services.delete(info.context.actor, id, Removal.ORPHAN)
+        return await service_type(info, row)
+
+    @strawberry.mutation
+    async def kick_service(self, info: Info, service_id: strawberry.ID) -> ServiceDeployment | None:
+        """Syncs a service now: polls for commits and compares the cluster.
+
+        Args:
+            service_id: ID of the service.
+        """
+        services = info.context[Services]
+        return await service_type(info, await services.sync(info.context.actor, service_id))
+
+    @strawberry.mutation
+    async def force_service(self, info: Info, id: strawberry.ID) -> ServiceDeployment | None:
+        """Renders and applies a service again, even without changes.
+
+        Args:
+            id: ID of the service.
+        """
+        services = info.context[Services]
+        return await service_type(info, await services.force(info.context.actor, id))
+
+    @strawberry.mutation
+    async def proceed_service(self, info: Info, id: strawberry.ID) -> ServiceDeployment | None:
+        """Lets a service proceed once without waiting for its dependencies.
+
+        Args:
+            id: ID of the service.
+        """
+        services = info.context[Services]
+        return await service_type(info, await services.proceed(info.context.actor, id))
+
+    @strawberry.mutation
+    async def clone_service(
+        self,
+        info: Info,
+        service_id: strawberry.ID,
+        cluster_id: strawberry.ID,
+        attributes: ServiceCloneAttributes,
+    ) -> ServiceDeployment | None:
+        """Creates a service from another one.
+
+        Args:
+            service_id: ID of the original service.
+            cluster_id: ID of the target cluster.
+            attributes: Fields that differ from the original.
+        """
+        services, actor = info.context[Services], info.context.actor
+        row = await services.clone(actor, service_id, cluster_id, attributes.change())
+        return await service_type(info, row)
+
+    @strawberry.mutation
+    async def rollback_service(
+        self, info: Info, id: strawberry.ID, revision_id: strawberry.ID
+    ) -> ServiceDeployment | None:
+        """Rolls a service back to a revision and pins it there.
+
+        Args:
+            id: ID of the service.
+            revision_id: ID of the revision.
+        """
+        services = info.context[Services]
+        row = await services.rollback(info.context.actor, id, revision_id)
+        return await service_type(info, row)
+
+    @strawberry.mutation
+    async def release_service(self, info: Info, id: strawberry.ID) -> ServiceDeployment | None:
+        """Unpins a service after a rollback. It follows its ref again.
+
+        Args:
+            id: ID of the service.
+        """
+        services = info.context[Services]
+        return await service_type(info, await services.release(info.context.actor, id))
+
+    @strawberry.mutation
+    async def save_pipeline(
+        self, info: Info, name: str, attributes: PipelineAttributes
+    ) -> PipelineType | None:
+        """Creates or updates the pipeline with this name.
+
+        Args:
+            name: Name of the pipeline. Limit: 255 characters.
+            attributes: Definition of the pipeline. Replaces the whole definition.
+        """
+        context = info.context
+        return PipelineType.of(
+            await context[Pipelines].save(info.context.actor, attributes.draft(name))
+        )
+
+    @strawberry.mutation
+    async def delete_pipeline(self, info: Info, id: strawberry.ID) -> PipelineType | None:
+        """Deletes a pipeline and keeps its services.
+
+        Args:
+            id: ID of the pipeline.
+        """
+        return PipelineType.of(await info.context[Pipelines].delete(info.context.actor, id))
+
+    @strawberry.mutation
+    async def approve_gate(
+        self,
+        info: Info,
+        id: strawberry.ID,
+        digests: list[DigestAttributes] | None = None,
+        comment: str | None = None,
+    ) -> PipelineType | None:
+        """Approves a release at a gate. The approval is bound to the digests.
+
+        Args:
+            id: ID of the gate.
+            digests: Digest of each service that the caller reviewed. Required. Fails with CONFLICT
+                if the gate has others by now.
+            comment: Comment of the approver. Limit: 1,000 characters.
+        """
+        pipelines = info.context[Pipelines]
+        view = await pipelines.approve(
+            info.context.actor, id, digests_of(digests or []), comment or ""
+        )
+        return PipelineType.of(view)
+
+    @strawberry.mutation
+    async def reject_gate(
+        self, info: Info, id: strawberry.ID, comment: str | None = None
+    ) -> PipelineType | None:
+        """Rejects the release that waits at a gate.
+
+        Args:
+            id: ID of the gate.
+            comment: Comment shown to users.
+        """
+        pipelines = info.context[Pipelines]
+        return PipelineType.of(await pipelines.reject(info.context.actor, id, comment or ""))
+
+    @strawberry.mutation
+    async def pause_pipeline(
+        self, info: Info, id: strawberry.ID, reason: str | None = None
+    ) -> PipelineType | None:
+        """Pauses a pipeline. No release enters a stage until `resumePipeline`.
+
+        Args:
+            id: ID of the pipeline.
+            reason: Reason shown to users.
+        """
+        pipelines = info.context[Pipelines]
+        return PipelineType.of(await pipelines.pause(info.context.actor, id, reason or ""))
+
+    @strawberry.mutation
+    async def resume_pipeline(self, info: Info, id: strawberry.ID) -> PipelineType | None:
+        """Resumes a paused pipeline.
+
+        Args:
+            id: ID of the pipeline.
+        """
+        return PipelineType.of(await info.context[Pipelines].resume(info.context.actor, id))
+
+    @strawberry.mutation
+    async def retry_pipeline(
+        self, info: Info, id: strawberry.ID, stage: str
+    ) -> PipelineType | None:
+        """Retries a rejected or failed release in a stage.
+
+        Args:
+            id: ID of the pipeline.
+            stage: Name of the stage.
+        """
+        pipelines = info.context[Pipelines]
+        return PipelineType.of(await pipelines.retry(info.context.actor, id, stage))

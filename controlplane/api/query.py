@@ -1,0 +1,304 @@
+"""Queries of the API."""
+
+import strawberry
+
+from controlplane.access.api.query import AccessQuery
+from controlplane.agents.api.agents import AgentQuery
+from controlplane.agents.api.streams import StreamQuery
+from controlplane.audit.api.audit_log import AuditQuery
+from controlplane.audit.api.blame import BlameQuery
+from controlplane.authorization import require_member
+from controlplane.clusters.api.agent_settings import DeploymentQuery
+from controlplane.clusters.api.clusters import ClusterType
+from controlplane.clusters.api.inputs import TagAttributes
+from controlplane.clusters.api.loading import cluster_type, cluster_types
+from controlplane.clusters.model.cluster import ClusterHealth
+from controlplane.clusters.operations.clusters import Clusters
+from controlplane.configuration.api.contexts import ContextQuery
+from controlplane.configuration.api.flow import FlowQuery
+from controlplane.delivery.api import DiffQuery
+from controlplane.generators.api.roots import FleetQuery
+from controlplane.notifications.api import NotificationQuery
+from controlplane.pipelines.api.gates import GateMeasurement
+from controlplane.pipelines.api.overrides import PipelineOverrideQuery
+from controlplane.pipelines.api.pipelines import PipelineType
+from controlplane.pipelines.api.what_if import WhatIfQuery
+from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.platform.graphql import relay
+from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.selections import selected_fields
+from controlplane.reports.api import ReportQuery
+from controlplane.repositories.api.helm_repositories import HelmRepositoryQuery
+from controlplane.repositories.api.repositories import GitRepository
+from controlplane.repositories.operations import RepositoryOperations
+from controlplane.search.api import SearchQuery
+from controlplane.secrets.api import SecretQuery
+from controlplane.services.api.loading import service_type, service_types
+from controlplane.services.api.types import (
+    Installation,
+    LedgerEvent,
+    RevisionType,
+    ServiceDeployment,
+)
+from controlplane.services.model.service import ServiceStatus
+from controlplane.services.model.status_codes import status_codes_of
+from controlplane.services.operations.services import Services
+from core import __version__
+from core.errors import Invalid
+
+strawberry.enum(ClusterHealth, name="ClusterHealth")
+
+
+@strawberry.type
+class Query(
+    ReportQuery,
+    SearchQuery,
+    AccessQuery,
+    AgentQuery,
+    StreamQuery,
+    DiffQuery,
+    ContextQuery,
+    SecretQuery,
+    FlowQuery,
+    DeploymentQuery,
+    AuditQuery,
+    BlameQuery,
+    NotificationQuery,
+    FleetQuery,
+    PipelineOverrideQuery,
+    WhatIfQuery,
+    HelmRepositoryQuery,
+):
+    """Reads of the installation. Lists contain only resources that the caller may read."""
+
+    @strawberry.field
+    async def installation(self, info: Info) -> Installation:
+        """Version and addresses of the installation."""
+        require_member(info.context.actor)
+        context = info.context
+        return Installation(
+            version=__version__,
+            agents_port=context.backend.agents_port,
+            signing_key=context.backend.signing_key or None,
+        )
+
+    @strawberry.field
+    async def cluster(
+        self, info: Info, id: strawberry.ID | None = None, handle: str | None = None
+    ) -> ClusterType | None:
+        """A cluster, by ID or handle. Selecting `deployToken` creates a new token.
+
+        Args:
+            id: ID of the cluster.
+            handle: Handle of the cluster. Used without `id`.
+        """
+        clusters, actor = info.context[Clusters], info.context.actor
+        row = await clusters.get(actor, id, handle)
+        asked = "deployToken" in selected_fields(info)
+        return await cluster_type(
+            info, row, await clusters.deploy_token(actor, row.id) if asked else None
+        )
+
+    @strawberry.field
+    async def clusters(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+        last: int | None = None,
+        before: str | None = None,
+        project_id: strawberry.ID | None = None,
+        tags: list[TagAttributes] | None = None,
+        health: ClusterHealth | None = None,
+        order: relay.ListOrder | None = None,
+    ) -> relay.Connection[ClusterType]:
+        """Clusters.
+
+        Args:
+            q: Text to search for in names and handles. Limit: 200 characters.
+            tags: Only clusters with all these tags. Limit: 10.
+            health: Only clusters with this connection state.
+            order: Sort order. Default: `CREATED`.
+        """
+        asked = relay.page_query(
+            first,
+            after,
+            q,
+            last=last,
+            before=before,
+            tags=tags,
+            info=info,
+            order="handle" if order is relay.ListOrder.NAME else "id",
+            project_id=project_id,
+        )
+        page = await info.context[Clusters].page(info.context.actor, asked, health)
+        nodes = list(
+            (await cluster_types(info.context, page.items, selected_fields(info))).values()
+        )
+        return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
+
+    @strawberry.field
+    async def git_repository(
+        self, info: Info, id: strawberry.ID | None = None, url: str | None = None
+    ) -> GitRepository | None:
+        """A Git repository, by ID or URL.
+
+        Args:
+            id: ID of the repository.
+            url: Exact URL. Used without `id`.
+        """
+        context = info.context
+        return GitRepository.of(
+            await context[RepositoryOperations].get(info.context.actor, id, url)
+        )
+
+    @strawberry.field
+    async def git_repositories(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+    ) -> relay.Connection[GitRepository]:
+        """Git repositories.
+
+        Args:
+            q: Text to search for in URLs. Limit: 200 characters.
+        """
+        asked = relay.page_query(first, after, q)
+        page = await info.context[RepositoryOperations].page(info.context.actor, asked)
+        return relay.connection_of(page, asked, GitRepository.of)
+
+    @strawberry.field
+    async def service_deployment(
+        self,
+        info: Info,
+        id: strawberry.ID | None = None,
+        cluster: str | None = None,
+        name: str | None = None,
+    ) -> ServiceDeployment | None:
+        """A service, by ID, or by cluster and name.
+
+        Args:
+            id: ID of the service.
+            cluster: Handle of the cluster. Used with `name`.
+            name: Name of the service. Used with `cluster`.
+        """
+        services = info.context[Services]
+        if id:
+            row = await services.get(info.context.actor, id)
+        elif cluster and name:
+            row = await services.named(info.context.actor, cluster, name)
+        else:
+            raise Invalid("give id, or cluster and name")
+        return await service_type(info, row)
+
+    @strawberry.field
+    async def service_deployments(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+        cluster_id: strawberry.ID | None = None,
+        repository_id: strawberry.ID | None = None,
+        last: int | None = None,
+        before: str | None = None,
+        project_id: strawberry.ID | None = None,
+        tags: list[TagAttributes] | None = None,
+        status: list[ServiceStatus] | None = None,
+        order: relay.ListOrder | None = None,
+    ) -> relay.Connection[ServiceDeployment]:
+        """Services.
+
+        Args:
+            q: Text to search for in names and namespaces. Limit: 200 characters.
+            tags: Only services in clusters with all these tags. Limit: 10.
+            status: Only services with one of these states.
+            order: Sort order. Default: `CREATED`.
+        """
+        asked = relay.page_query(
+            first,
+            after,
+            q,
+            last=last,
+            before=before,
+            tags=tags,
+            info=info,
+            order="name" if order is relay.ListOrder.NAME else "id",
+            cluster_id=cluster_id,
+            repository_id=repository_id,
+            project_id=project_id,
+            mark=status_codes_of(status) if status else None,
+        )
+        page = await info.context[Services].page(info.context.actor, asked)
+        nodes = await service_types(info, page.items)
+        return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
+
+    @strawberry.field
+    async def revisions(
+        self,
+        info: Info,
+        service_id: strawberry.ID,
+        first: int | None = None,
+        after: str | None = None,
+    ) -> relay.Connection[RevisionType]:
+        """Revisions of a service, newest first.
+
+        Args:
+            service_id: ID of the service.
+        """
+        asked = relay.page_query(first, after)
+        page = await info.context[Services].revisions(info.context.actor, service_id, asked)
+        return relay.connection_of(page, asked, RevisionType.of)
+
+    @strawberry.field
+    async def ledger(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        service_id: strawberry.ID | None = None,
+        cluster_id: strawberry.ID | None = None,
+    ) -> relay.Connection[LedgerEvent]:
+        """Deployment ledger, newest first."""
+        asked = relay.page_query(first, after, service_id=service_id, cluster_id=cluster_id)
+        page = await info.context[Services].history(info.context.actor, asked)
+        return relay.connection_of(page, asked, LedgerEvent.of)
+
+    @strawberry.field
+    async def pipeline(
+        self, info: Info, id: strawberry.ID | None = None, name: str | None = None
+    ) -> PipelineType | None:
+        """A pipeline, by ID or name.
+
+        Args:
+            id: ID of the pipeline.
+        """
+        context = info.context
+        return PipelineType.of(await context[Pipelines].get(info.context.actor, id, name))
+
+    @strawberry.field
+    async def gate_measurements(self, info: Info, id: strawberry.ID) -> list[GateMeasurement]:
+        """Results of metric queries of a gate, newest last. Limit: 240.
+
+        Args:
+            id: ID of the gate.
+        """
+        context = info.context
+        rows = await context[Pipelines].measured_at(info.context.actor, id)
+        return [GateMeasurement.of(row) for row in rows]
+
+    @strawberry.field
+    async def pipelines(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+    ) -> relay.Connection[PipelineType]:
+        """Pipelines."""
+        asked = relay.page_query(first, after, q)
+        page = await info.context[Pipelines].page(info.context.actor, asked)
+        return relay.connection_of(page, asked, PipelineType.of)

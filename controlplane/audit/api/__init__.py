@@ -1,0 +1,4 @@
+"""Audit in the GraphQL API.
+
+Thin resolvers over the operations.
+"""

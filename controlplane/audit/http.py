@@ -1,0 +1,119 @@
+"""`GET /audit/export`: the audit log as a stream of lines, page by page from the store."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from controlplane.access.http.browser import Cookies, check_download
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.audit.model.chains import AuditFilter, AuditKind
+from controlplane.audit.model.formats import FORMATS, AuditFormat
+from controlplane.audit.operations.audit_log import AuditLogOperations
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb
+from controlplane.authorization.actor import require_any
+from controlplane.platform.audit_entry import AuditVerdict
+from controlplane.platform.http.tokens import token_of
+from core.errors import Code, Invalid, TowlineError, Unauthenticated
+from core.identity import TokenKind, token_kind
+
+W = TypeVar("W", bound=StrEnum)
+PATH = "/audit/export"
+_MAX_PARAMETER_LENGTH = 320
+_TEXTS = {"actor": "actor", "action": "action", "target": "target", "cluster": "cluster_id"}
+_STATUS = {Code.UNAUTHENTICATED: 401, Code.FORBIDDEN: 403, Code.INVALID: 400, Code.LIMIT: 429}
+_TYPES = {AuditFormat.JSONL: "application/jsonl", AuditFormat.CEF: "text/plain"}
+
+
+class AuditExport:
+    """Streams audit rows to authorized callers, in the order in which they were written."""
+
+    def __init__(
+        self, records: AuditLogOperations, identity: CredentialAuthenticator, cookies: Cookies
+    ) -> None:
+        self._records = records
+        self._identity = identity
+        self._cookies = cookies
+        self.route = Route(PATH, self.export, methods=["GET"])
+
+    async def export(self, request: Request) -> Response:
+        """Query: `format` (jsonl, cef), `q` and the fields of a filter; times are ISO 8601."""
+        try:
+            actor = await self._caller(request)
+            require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+            form, wanted = _asked(request)
+        except TowlineError as error:
+            status = _STATUS.get(error.code, 503)
+            return JSONResponse({"error": error.message, "code": error.code.value}, status)
+        lines = self._lines(actor, form, wanted, request.query_params.get("q", ""))
+        name = f'attachment; filename="audit.{form.value}"'
+        headers = {"cache-control": "no-store", "content-disposition": name}
+        return StreamingResponse(lines, media_type=_TYPES[form], headers=headers)
+
+    async def _lines(
+        self, actor: Actor, form: AuditFormat, wanted: AuditFilter, text: str
+    ) -> AsyncIterator[bytes]:
+        write = FORMATS[form]
+        async for rows in self._records.export(actor, wanted, text):
+            yield b"".join(write(row) for row in rows)
+
+    async def _caller(self, request: Request) -> Actor:
+        source = request.client.host if request.client else ""
+        token = token_of(request.headers.get("authorization", ""))
+        if token and token_kind(token) is TokenKind.SESSION:
+            raise Unauthenticated("send a session in its cookie, not as a token")
+        if not token and self._cookies.session(request):
+            check_download(request, self._cookies.base(request))
+            token = self._cookies.session(request)
+        if not token:
+            raise Unauthenticated("sign in first: send a token, or run `towline login`")
+        return await self._identity.authenticate(token, source)
+
+
+def _asked(request: Request) -> tuple[AuditFormat, AuditFilter]:
+    """Parses format and filter of a request. Raises Invalid, naming the parameter."""
+    asked = request.query_params
+    known = {"format", "q", "kind", "verdict", "since", "until", *_TEXTS}
+    for name, text in asked.items():
+        if name not in known:
+            raise Invalid(
+                f"unknown parameter; expected one of: {', '.join(sorted(known))}", field=name[:80]
+            )
+        if len(text) > _MAX_PARAMETER_LENGTH or not text.isprintable():
+            raise Invalid(
+                f"must be at most {_MAX_PARAMETER_LENGTH} printable characters", field=name
+            )
+    texts = {field: asked.get(name, "") for name, field in _TEXTS.items()}
+    wanted = AuditFilter(
+        kind=_word(AuditKind, asked.get("kind"), "kind"),
+        verdict=_word(AuditVerdict, asked.get("verdict"), "verdict"),
+        since=_time(asked.get("since"), "since"),
+        until=_time(asked.get("until"), "until"),
+        **texts,
+    )
+    return _word(AuditFormat, asked.get("format"), "format") or AuditFormat.JSONL, wanted
+
+
+def _word(words: type[W], text: str | None, field: str) -> W | None:
+    if not text:
+        return None
+    try:
+        return words(text)
+    except ValueError:
+        raise Invalid(f"must be one of {', '.join(words)}", field=field) from None
+
+
+def _time(text: str | None, field: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise Invalid("must be a time with a zone, such as 2026-01-31T12:00:00Z", field=field)
+    return moment

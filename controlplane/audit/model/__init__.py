@@ -1,0 +1,4 @@
+"""Values and pure rules of audit.
+
+No store, no clock, no network.
+"""

@@ -1,0 +1,119 @@
+"""Reads and verifies the audit log, and writes entries that no operation writes itself."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from controlplane.access.operations.refusal_aggregation import RefusalAggregator
+from controlplane.audit.model.chains import (
+    AuditFilter,
+    AuditKind,
+    ChainBreak,
+    ChainHead,
+    ChainVerifier,
+)
+from controlplane.audit.ports import AuditLog
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
+from controlplane.authorization.actor import require_any
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import MAX_PAGE_ROWS, Page, PageQuery, Store
+
+_REFUSALS_LISTED = 60
+_ROWS_AT_ONCE = 2000
+_CUT_AT_ONCE = 20_000
+
+
+class AuditLogOperations:
+    """Operations on the audit log."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+        self._refusals = RefusalAggregator(deps.clock, listed=_REFUSALS_LISTED)
+        self._refused: list[AuditEntry] = []
+
+    async def page(
+        self, actor: Actor, query: PageQuery, wanted: AuditFilter | None = None
+    ) -> Page[AuditEntry]:
+        """Audit entries of the projects and clusters whose log the actor may read, newest first."""
+        require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+        seen = replace(query, newest=True, visible=actor.policy.visible(ResourceKind.AUDIT))
+        async with self._context.store.read() as tx:
+            return await tx[AuditLog].search(wanted or AuditFilter(), seen)
+
+    async def export(
+        self, actor: Actor, wanted: AuditFilter, text: str = ""
+    ) -> AsyncIterator[list[AuditEntry]]:
+        """All entries that match the filter, oldest first, in batches.
+
+        With `text`, only entries whose actor, action or target contains it.
+        """
+        require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+        visible, after = actor.policy.visible(ResourceKind.AUDIT), None
+        more = True
+        while more:
+            query = PageQuery(MAX_PAGE_ROWS, after, text=text or None, visible=visible)
+            async with self._context.store.read() as tx:
+                page = await tx[AuditLog].search(wanted, query)
+            yield list(page.items)
+            more = page.more
+            after = str(page.items[-1].id) if page.items else None
+
+    async def chains(self, actor: Actor) -> list[ChainHead]:
+        """First and last entry of each chain, to be stored elsewhere and compared later."""
+        require(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+        async with self._context.store.read() as tx:
+            return await tx[AuditLog].chains()
+
+    async def append(self, entries: Iterable[AuditEntry]) -> None:
+        """Adds entries; they are committed when this returns."""
+        async with self._context.store.write() as tx:
+            await tx[AuditLog].append(entries)
+
+    def refused(self, actor: Actor, action: str, target_id: str, request_id: str) -> None:
+        """Records a refused call; the next `flush` writes it.
+
+        The first 60 refusals of a caller in a minute are entries; later ones are one entry with a
+        count.
+        """
+        entry = self._context.audit_entry(actor, action, "", target_id[:64])
+        entry = replace(entry, verdict=AuditVerdict.REFUSED, request_id=request_id[:64])
+        row = self._refusals.take(entry, actor.id or None)
+        if row is not None:
+            self._refused.append(row)
+
+    async def flush(self, *, ending: bool = False) -> None:
+        """Writes recorded refusals; keeps them for the next call if the store does not answer."""
+        self._refused += self._refusals.due(all_of_them=ending)
+        entries = list(self._refused)
+        if entries:
+            await self.append(entries)
+            del self._refused[: len(entries)]
+
+    async def expire(self, kept: Mapping[AuditKind, timedelta]) -> int:
+        """Deletes entries older than their retention period; returns their number."""
+        now, removed = self._context.clock.now(), 0
+        for kind, life in kept.items():
+            while True:
+                async with self._context.store.write() as tx:
+                    cut = await tx[AuditLog].cut(kind, now - life, now, _CUT_AT_ONCE)
+                removed += cut
+                if cut < _CUT_AT_ONCE:
+                    break
+        return removed
+
+
+async def check_chains(store: Store) -> tuple[int, list[ChainBreak]]:
+    """The number of verified entries, and the first broken entry of each broken chain."""
+    async with store.read() as tx:
+        chains = await tx[AuditLog].chains()
+        checks = [await _checked(tx[AuditLog], chain) for chain in chains]
+    return sum(rows for rows, _ in checks), [found for _, found in checks if found]
+
+
+async def _checked(trail: AuditLog, chain: ChainHead) -> tuple[int, ChainBreak | None]:
+    check = ChainVerifier(chain)
+    while rows := await trail.behind(chain.kind, check.number, _ROWS_AT_ONCE):
+        if found := check.take(rows):
+            return check.number - chain.floor, found
+    return check.number - chain.floor, check.end()

@@ -1,0 +1,141 @@
+"""Origin of an object's fields: the commit or the request that set each value."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from controlplane.audit.model.chains import AuditFilter, AuditKind
+from controlplane.audit.ports import AuditLog
+from controlplane.authorization import Actor, ResourceKind
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import PageQuery, Transaction
+from controlplane.services.model.blame import ManagedField, managed_fields, value_at
+from controlplane.services.model.service import Component, Revision
+from controlplane.services.operations.components import ComponentOperations, ManagedObject
+from controlplane.services.ports import RevisionStore
+from core.errors import NotFound, TowlineError
+from core.spec.bundle import open_bundle
+
+_MAX_REVISIONS = 30
+_WRITES = ("patch", "update")
+# Clusters record whole seconds of their own clock.
+_CLOCK_TOLERANCE = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldBlame:
+    """A field and its known origin.
+
+    For a field of a service: the oldest of its recent revisions with the present value.
+    `is_oldest`: the search ended there, so the value may be older. For other fields: the request
+    through the Kubernetes proxy that wrote it, if the actor may read the audit log.
+    """
+
+    field: ManagedField
+    revision: Revision | None = None
+    is_oldest: bool = False
+    request: AuditEntry | None = None
+
+
+class Blame:
+    """Finds the origin of fields in the cluster, the service's revisions and the audit log."""
+
+    def __init__(self, deps: OperationContext, components: ComponentOperations) -> None:
+        self._context = deps
+        self._components = components
+
+    async def of_component(self, actor: Actor, id: str, under: str = "") -> list[FieldBlame]:
+        """Origin of all managed fields of an object, or of those below the pointer `under`.
+
+        The cluster is read as the actor. Raises the errors of `ComponentOperations.look`.
+        """
+        seen = await self._components.read_managed_fields(actor, id)
+        fields = managed_fields(seen.noted, seen.live.object, under)
+        ours = any(field.is_ours for field in fields)
+        history = await self._history(seen.live.component) if ours else []
+        requests = await self._requests(actor, seen, fields)
+        return [
+            _from_history(field, history)
+            if field.is_ours
+            else FieldBlame(field, request=requests.get((field.subresource, field.at)))
+            for field in fields
+        ]
+
+    async def _requests(
+        self, actor: Actor, seen: ManagedObject, fields: Sequence[ManagedField]
+    ) -> dict[tuple[str, datetime | None], AuditEntry]:
+        """The requests through the proxy that are closest to the times of the fields."""
+        times = {(field.subresource, field.at) for field in fields if not field.is_ours}
+        found: dict[tuple[str, datetime | None], AuditEntry] = {}
+        async with self._context.store.read() as tx:
+            for subresource, at in times:
+                row = await _request(tx, actor, seen, subresource, at) if at else None
+                if row is not None:
+                    found[subresource, at] = row
+        return found
+
+    async def _history(self, component: Component) -> list[tuple[Revision, Any]]:
+        """The newest revisions of the object's service, each with the object as of that revision.
+
+        Ends at the first revision whose bundle is no longer stored.
+        """
+        async with self._context.store.read() as tx:
+            query = PageQuery(
+                _MAX_REVISIONS, equals={"service_id": component.service_id}, newest=True
+            )
+            rows = (await tx[RevisionStore].page(query)).items
+        found: list[tuple[Revision, Any]] = []
+        for row in rows:
+            try:
+                found.append((row, await self._object_in(row.digest, component)))
+            except TowlineError:
+                break
+        return found
+
+    async def _object_in(self, digest: str, wanted: Component) -> Any:
+        bundle = open_bundle(digest, await self._context.manifests.bundle(digest))
+        for manifest in bundle.objects():
+            metadata = manifest.get("metadata") or {}
+            group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
+            is_same = (group, manifest.get("kind"), metadata.get("name")) == (
+                wanted.group,
+                wanted.kind,
+                wanted.name,
+            )
+            if is_same and metadata.get("namespace", wanted.namespace) == wanted.namespace:
+                return manifest
+        raise NotFound
+
+
+def _from_history(field: ManagedField, history: Sequence[tuple[Revision, Any]]) -> FieldBlame:
+    """The oldest revision of an unbroken run with the present value of the field."""
+    if not history:
+        return FieldBlame(field)
+    values = [value_at(manifest, field.steps) for _, manifest in history]
+    same = 1
+    while same < len(values) and values[same] == values[0]:
+        same += 1
+    return FieldBlame(field, history[same - 1][0], is_oldest=same == len(values))
+
+
+async def _request(
+    tx: Transaction, actor: Actor, seen: ManagedObject, subresource: str, at: datetime
+) -> AuditEntry | None:
+    """The audit entry of the write to an object, or to one of its subresources, around `at`."""
+    component = seen.live.component
+    what = "/".join(part for part in (seen.resource, subresource) if part)
+    where = "/".join(part for part in (component.namespace, component.name) if part)
+    rows: list[AuditEntry] = []
+    for verb in _WRITES:
+        wanted = AuditFilter(
+            kind=AuditKind.REQUEST,
+            target=f"{seen.cluster}: {verb} {what} {where}",
+            verdict=AuditVerdict.ALLOWED,
+            since=at - _CLOCK_TOLERANCE,
+            until=at + _CLOCK_TOLERANCE,
+        )
+        query = PageQuery(visible=actor.policy.visible(ResourceKind.AUDIT), newest=True)
+        rows += (await tx[AuditLog].search(wanted, query)).items
+    return min(rows, key=lambda row: abs(row.at - at), default=None)

@@ -1,0 +1,85 @@
+"""The caller of an operation, and permission checks. API layers pass the `Actor` to the use cases,
+which check.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from controlplane.authorization.policy import NO_PERMISSIONS, Grant, Policy
+from controlplane.authorization.resources import Resource, Verb
+from controlplane.authorization.roles import ADMIN, weakest_with
+from core.errors import Forbidden, NotFound, Unauthenticated
+
+EVERYBODY = "towline:users"
+"""Kubernetes group of all users who connect through the Kubernetes proxy."""
+
+
+class ActorKind(StrEnum):
+    """Kind of caller."""
+
+    USER = "user"
+    SERVICE_ACCOUNT = "service-account"
+    SYSTEM = "system"
+    ANONYMOUS = "anonymous"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The caller of a use case.
+
+    `expires_at` is the expiry of its token, `source` its network address.
+    """
+
+    kind: ActorKind
+    id: str = ""
+    name: str = ""
+    email: str = ""
+    policy: Policy = field(default=NO_PERMISSIONS, repr=False)
+    token_id: str | None = None
+    expires_at: datetime | None = None
+    source: str = field(default="", compare=False)
+
+    def may(self, verb: Verb, target: Resource) -> bool:
+        """Returns whether the actor has the permission."""
+        return self.policy.may(verb, target)
+
+
+ANONYMOUS = Actor(ActorKind.ANONYMOUS)
+SYSTEM = Actor(ActorKind.SYSTEM, id="towline", name="towline", policy=Policy((Grant(ADMIN),)))
+
+
+def require_member(actor: Actor) -> None:
+    """Raises Unauthenticated unless `actor` is authenticated."""
+    if actor.kind is ActorKind.ANONYMOUS:
+        raise Unauthenticated("sign in first: send a token, or run `towline login`")
+
+
+def require(actor: Actor, verb: Verb, target: Resource) -> None:
+    """Raises unless `actor` may `verb` the target.
+
+    Raises NotFound if the actor may not even see the target, else Forbidden with the missing
+    permission.
+    """
+    require_member(actor)
+    if actor.may(verb, target):
+        return
+    if target.id and not actor.may(Verb.READ, target):
+        raise NotFound
+    raise Forbidden(permission_error(actor, verb, target))
+
+
+def require_any(actor: Actor, verb: Verb, kind: "Resource") -> None:
+    """Raises unless `actor` may `verb` the target's kind in at least one scope."""
+    require_member(actor)
+    if not actor.policy.anywhere(verb, kind.kind):
+        raise Forbidden(permission_error(actor, verb, kind))
+
+
+def permission_error(actor: Actor, verb: Verb, target: Resource) -> str:
+    """Returns the error text for a missing permission."""
+    needed = weakest_with((verb, target.kind)).name
+    who = actor.email or actor.name
+    if actor.policy.limits:
+        return f"{who} may not {verb} {target}: needs role {needed}, or a token with wider scopes"
+    return f"{who} may not {verb} {target}: needs role {needed}"

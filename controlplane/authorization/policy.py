@@ -1,0 +1,176 @@
+"""The policy of an actor: the sum of its bindings, evaluated without lookups.
+
+A decision takes the union of the roles bound in any scope on the target's path, and then applies
+the token's limits. Property tests compare it with a reference model of a few lines.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from controlplane.authorization.resources import INSTALLATION, Resource, ResourceKind, Scope, Verb
+from controlplane.authorization.roles import (
+    KubernetesRequest,
+    KubernetesRights,
+    Right,
+    Role,
+    matches_any,
+)
+
+Visible = tuple[frozenset[Scope], ...]
+"""Filter for lists: a visible row is in one scope of each set. Empty: everything is visible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A role in a scope; `why` explains its source to users."""
+
+    role: Role
+    scope: Scope = INSTALLATION
+    binding_id: str = ""
+    expires_at: datetime | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The part of its owner's permissions that a token may use; an empty field does not restrict.
+
+    `scopes` are like `project:<id>` and include everything below them.
+    """
+
+    verbs: tuple[Verb, ...] = ()
+    kinds: tuple[ResourceKind, ...] = ()
+    scopes: tuple[Scope, ...] = ()
+
+    def concerns(self, verb: Verb, kind: ResourceKind) -> bool:
+        """Returns whether it permits the verb on the kind in some scope."""
+        return (not self.verbs or verb in self.verbs) and (not self.kinds or kind in self.kinds)
+
+    def allows(self, verb: Verb, target: Resource) -> bool:
+        """Returns whether it permits the verb on the target."""
+        return self.concerns(verb, target.kind) and (
+            not self.scopes or not set(self.scopes).isdisjoint(target.path)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentity:
+    """Identity and session rules of an actor in a cluster; `why` and
+    `binding_ids` name the grants.
+    """
+
+    groups: tuple[str, ...]
+    impersonate: tuple[str, ...]
+    record: bool
+    record_input: bool
+    why: str
+    binding_ids: tuple[str, ...]
+
+    def allows_impersonation(self, user: str, groups: Iterable[str] = ()) -> bool:
+        """Returns whether the actor may impersonate this user with these groups."""
+        wanted = (f"user:{user}", *(f"group:{group}" for group in groups))
+        return all(matches_any(subject, self.impersonate) for subject in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All grants of an actor, and the `limits` of its token: at
+    least one must permit a decision.
+    """
+
+    grants: tuple[Grant, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    _rights: Mapping[Scope, frozenset[Right]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rights: dict[Scope, frozenset[Right]] = {}
+        for grant in self.grants:
+            rights[grant.scope] = rights.get(grant.scope, frozenset()) | grant.role.rights
+        object.__setattr__(self, "_rights", rights)
+
+    def may(self, verb: Verb, target: Resource) -> bool:
+        """Returns the decision."""
+        right = (verb, target.kind)
+        rights = self._rights
+        for scope in target.path:
+            if scope in rights and right in rights[scope]:
+                return not self.limits or self._within_token_limits(verb, target)
+        return False
+
+    def reasons(self, verb: Verb, target: Resource) -> list[Grant]:
+        """Returns the grants that permit it; empty if it is denied."""
+        if not self.may(verb, target):
+            return []
+        return [grant for grant in self._on(target) if (verb, target.kind) in grant.role.rights]
+
+    def visible(self, kind: ResourceKind, verb: Verb = Verb.READ) -> Visible:
+        """Returns the scopes whose rows a list of this kind may show."""
+        right = (verb, kind)
+        sets = [frozenset(scope for scope, rights in self._rights.items() if right in rights)]
+        if self.limits:
+            fit = [limit for limit in self.limits if limit.concerns(verb, kind)]
+            sets.append(frozenset(s for limit in fit for s in limit.scopes or (INSTALLATION,)))
+        return tuple(scopes for scopes in sets if INSTALLATION not in scopes)
+
+    def anywhere(self, verb: Verb, kind: ResourceKind) -> bool:
+        """Returns whether the verb is permitted on this kind in at least one scope."""
+        return all(self.visible(kind, verb))
+
+    def door(
+        self, cluster: Resource, request: KubernetesRequest | None = None
+    ) -> ClusterIdentity | None:
+        """Returns the actor's identity in a cluster for a request; None: no access."""
+        if not self.may(Verb.CONNECT, cluster):
+            return None
+        grants = [
+            grant
+            for grant in self.reasons(Verb.CONNECT, cluster)
+            if grant.role.kubernetes.allows(request)
+        ]
+        if not grants:
+            return None
+        rights = [grant.role.kubernetes for grant in grants]
+        return ClusterIdentity(
+            groups=_joined(right.groups for right in rights),
+            impersonate=_joined(right.impersonate for right in rights),
+            record=any(right.record for right in rights),
+            record_input=any(right.record_input for right in rights),
+            why=", ".join(dict.fromkeys(f"role {grant.role.name}" for grant in grants)),
+            binding_ids=tuple(grant.binding_id for grant in grants),
+        )
+
+    def covers(self, role: Role, target: Resource) -> bool:
+        """Returns whether binding the role there would give nobody permissions that
+        this actor lacks.
+        """
+        has_rights = all(
+            self.may(verb, Resource(kind, target.id, target.path)) for verb, kind in role.rights
+        )
+        return has_rights and self._covers_clusters(role.kubernetes, target)
+
+    @property
+    def until(self) -> datetime | None:
+        """Returns the earliest expiry of the grants; None: no grant expires."""
+        return min((grant.expires_at for grant in self.grants if grant.expires_at), default=None)
+
+    def _covers_clusters(self, wanted: KubernetesRights, target: Resource) -> bool:
+        if wanted == KubernetesRights():
+            return True
+        right = (Verb.CONNECT, ResourceKind.CLUSTER)
+        held = [grant.role.kubernetes for grant in self._on(target) if right in grant.role.rights]
+        # An actor who may impersonate any user can already appear in any group.
+        return any(rights.covers(wanted) or "*" in rights.impersonate for rights in held)
+
+    def _on(self, target: Resource) -> Iterable[Grant]:
+        return (grant for grant in self.grants if grant.scope in target.path)
+
+    def _within_token_limits(self, verb: Verb, target: Resource) -> bool:
+        return any(limit.allows(verb, target) for limit in self.limits)
+
+
+NO_PERMISSIONS = Policy()
+
+
+def _joined(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(item for part in parts for item in part))

@@ -1,0 +1,231 @@
+"""Fills ports of lower nouns with what higher nouns know.
+
+A noun imports only the nouns below it. Where it needs one above, it declares a port, and this
+module fills the port: `tx[ClusterContents]` is a `ServicesOfCluster`.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controlplane.access.ports import GroupStore, ProjectStore, ResourceDirectory, UserStore
+from controlplane.agents.ports import ClusterJobStore
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.removal import Removal
+from controlplane.clusters.ports import ClusterContents, ClusterGroupStore, ClusterStore, GroupUsers
+from controlplane.configuration.operations.contexts import bind_contexts
+from controlplane.configuration.operations.imports import check_not_imported, delete_flow
+from controlplane.configuration.ports import ContextStore
+from controlplane.generators.operations.reconciler import generator_table
+from controlplane.generators.operations.template_ownership import check_changeable, check_deletable
+from controlplane.generators.ports import GlobalServiceStore, ManagedNamespaceStore, ServiceSetStore
+from controlplane.notifications.ports import SinkStore
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.operations.sealed_values import SealedGates, SealedWebhooks
+from controlplane.pipelines.operations.stages import pipeline_of
+from controlplane.pipelines.operations.trigger_rows import SEAL_CONTEXT
+from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import ANY, Transaction
+from controlplane.repositories.ports import FollowedFiles, RepositoryStore, RepositoryUsers
+from controlplane.secrets.operations.sealed_columns import SealedColumn
+from controlplane.secrets.operations.uses import set_uses
+from controlplane.secrets.ports import (
+    SealedTable,
+    SealedTables,
+    SecretStore,
+    SecretVersionStore,
+)
+from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.parts import Wanted
+from controlplane.services.model.service import Service
+from controlplane.services.operations.removal import begin_removal, end_if_empty
+from controlplane.services.ports import (
+    RenderStateStore,
+    ServiceParts,
+    ServiceSourceStore,
+    ServiceStore,
+)
+from core.errors import NotFound
+
+_STORES: Mapping[ResourceKind, type[Any]] = {
+    ResourceKind.PROJECT: ProjectStore,
+    ResourceKind.CLUSTER: ClusterStore,
+    ResourceKind.SERVICE: ServiceStore,
+    ResourceKind.PIPELINE: PipelineStore,
+    ResourceKind.REPOSITORY: RepositoryStore,
+    ResourceKind.SECRET: SecretStore,
+    ResourceKind.USER: UserStore,
+    ResourceKind.GROUP: GroupStore,
+}
+_IN_PROJECTS: Mapping[str, type[Any]] = {
+    "clusters": ClusterStore,
+    "repositories": RepositoryStore,
+    "pipelines": PipelineStore,
+    "cluster groups": ClusterGroupStore,
+    "global services": GlobalServiceStore,
+    "service sets": ServiceSetStore,
+    "managed namespaces": ManagedNamespaceStore,
+    "service contexts": ContextStore,
+    "secrets": SecretStore,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Bridge:
+    """A port in one transaction."""
+
+    tx: Transaction
+
+
+class StoredResources(_Bridge):
+    """Implements `ResourceDirectory`."""
+
+    async def find(self, kind: ResourceKind, id: str, *, locked: bool) -> Resource | None:
+        store = _STORES.get(kind)
+        if store is None:
+            return Resource.whole(kind, id)
+        rows = self.tx[store]
+        deleted = {"deleted_at": ANY} if kind is ResourceKind.SERVICE else {}
+        row = await (rows.find if locked else rows.peek)(id=id, **deleted)
+        return None if row is None else row.target
+
+    async def project_contents(self, project_id: str) -> str:
+        for nouns, store in _IN_PROJECTS.items():
+            if rows := await self.tx[store].select(project_id=project_id):
+                return f"{len(rows)} {nouns}"
+        return ""
+
+
+class ServicesOfCluster(_Bridge):
+    """Implements `ClusterContents`."""
+
+    async def begin_removal(
+        self, deps: OperationContext, actor: Actor, cluster: Cluster, removal: Removal
+    ) -> None:
+        for service in await self.tx[ServiceStore].select(cluster_id=cluster.id):
+            await begin_removal(deps, self.tx, actor, service, removal, cluster)
+
+    async def mark_for_render(self, cluster_id: str) -> set[str]:
+        services = self.tx[ServiceStore]
+        repositories = set()
+        for service in await services.select(cluster_id=cluster_id, templated=True):
+            await services.change(service.id, source=None)
+            if service.repository_id:
+                repositories.add(service.repository_id)
+        return repositories
+
+    async def end_if_empty(self, cluster_id: str, now: datetime, *, forced: bool) -> list[str]:
+        return await end_if_empty(self.tx, cluster_id, now, forced=forced)
+
+
+class DefinitionsOfGroup(_Bridge):
+    """Implements `GroupUsers` with generators and pipelines."""
+
+    async def first_user(self, group_id: str) -> str:
+        for kind in OwnerKind:
+            for definition in await generator_table(self.tx, kind).select():
+                if group_id in definition.selector.groups:
+                    return f"{kind.noun} {definition.name!r}"
+        for row in await self.tx[PipelineStore].select():
+            if group_id in codec.pipeline_from_json(row.spec).groups:
+                return f"pipeline {row.name!r}"
+        return ""
+
+
+class ServicesOfRepository(_Bridge):
+    """Implements `RepositoryUsers` with services and their further sources."""
+
+    async def followed(self, repository_id: str | None = None) -> Mapping[str, FollowedFiles]:
+        only = {} if repository_id is None else {"repository_id": repository_id}
+        refs: dict[str, set[str]] = {}
+        folders: dict[str, set[str]] = {}
+        for service in await self.tx[RenderStateStore].select(**only):
+            id = service.repository_id or ""
+            refs.setdefault(id, set()).add(service.target_ref)
+            # Services that agents render need the refs, to detect changes, but not the files.
+            if service.rendered_by is None:
+                folders.setdefault(id, set()).update(service.paths)
+        for source in await self.tx[ServiceSourceStore].select(**only):
+            refs.setdefault(source.repository_id, set()).add(source.ref)
+            folders.setdefault(source.repository_id, set()).add(source.folder)
+        return {
+            id: FollowedFiles(frozenset(found), frozenset(folders.get(id, ())))
+            for id, found in refs.items()
+        }
+
+    async def followed_ref(self, service_id: str) -> str | None:
+        service = await self.tx[RenderStateStore].get(service_id)
+        return None if service is None else service.target_ref
+
+    async def service_names(self, repository_id: str) -> list[str]:
+        services = self.tx[ServiceStore]
+        users = await services.select(repository_id=repository_id, deleted_at=ANY)
+        sources = await self.tx[ServiceSourceStore].select(repository_id=repository_id)
+        users += await services.select(id={source.service_id for source in sources})
+        return [service.name for service in users]
+
+    async def check_network(self, actor: Actor, cluster_id: str) -> None:
+        cluster = await self.tx[ClusterStore].peek(id=cluster_id)
+        if cluster is None:
+            raise NotFound
+        require(actor, Verb.WRITE, cluster.target)
+
+
+class PartsOfService(_Bridge):
+    """Implements `ServiceParts` with contexts, secrets, flows, generators and pipelines."""
+
+    async def bind_contexts(
+        self, deps: OperationContext, actor: Actor, service: Service, context_ids: Collection[str]
+    ) -> bool:
+        return await bind_contexts(deps, self.tx, actor, service, context_ids)
+
+    async def use_secrets(
+        self, deps: OperationContext, actor: Actor, service: Service, uses: Wanted
+    ) -> bool:
+        return await set_uses(deps, self.tx, actor, service, uses)
+
+    async def check_changeable(
+        self, actor: Actor, service: Service, changed: Collection[str]
+    ) -> None:
+        await check_changeable(self.tx, actor, service, changed)
+
+    async def check_deletable(self, service: Service) -> None:
+        await check_deletable(self.tx, service)
+        await check_not_imported(self.tx, service)
+
+    async def pipeline_of(self, service_id: str) -> str | None:
+        return await pipeline_of(self.tx, service_id)
+
+    async def delete_flow(self, service_id: str) -> None:
+        await delete_flow(self.tx, service_id)
+
+
+class AllSealedTables(_Bridge):
+    """Implements `SealedTables`."""
+
+    def all(self) -> Sequence[SealedTable]:
+        tx = self.tx
+        return (
+            SealedColumn(tx[RepositoryStore], "sealed", "repository"),
+            SealedColumn(tx[RepositoryStore], "sealed_webhook", "webhook"),
+            SealedColumn(tx[ContextStore], "sealed", "context"),
+            SealedColumn(tx[ClusterJobStore], "sealed", "cluster-job"),
+            SealedColumn(tx[SinkStore], "sealed", "sink"),
+            SealedColumn(tx[SecretVersionStore], "sealed", "secret"),
+            SealedWebhooks(tx[PipelineTriggerStore], "sealed_webhook", SEAL_CONTEXT),
+            SealedGates(tx[PipelineStore]),
+        )
+
+
+BRIDGES: Mapping[type[Any], Callable[[Any], Any]] = {
+    ResourceDirectory: StoredResources,
+    ClusterContents: ServicesOfCluster,
+    GroupUsers: DefinitionsOfGroup,
+    RepositoryUsers: ServicesOfRepository,
+    ServiceParts: PartsOfService,
+    SealedTables: AllSealedTables,
+}
+"""Makes each bridge in a transaction."""

@@ -1,0 +1,4 @@
+"""Clusters in the GraphQL API.
+
+Thin resolvers over the operations.
+"""

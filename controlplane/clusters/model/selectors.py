@@ -1,0 +1,94 @@
+"""Cluster selectors: tags, project, distribution and groups."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from controlplane.authorization import DEFAULT_PROJECT
+from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
+from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.platform.names import check_text
+from core.errors import Invalid
+
+_MAX_TAGS = 64
+_MAX_NAMES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """All given conditions must match; without any, every cluster matches.
+
+    `groups` are ids of cluster groups, one of which is enough. `excluded` are ids of clusters that
+    never match.
+    """
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    distribution: Distribution | None = None
+    project_id: str | None = None
+    groups: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+    def checked(self) -> "Selector":
+        """Returns itself. Raises Invalid for too many or too long entries."""
+        if len(self.tags) > _MAX_TAGS:
+            raise Invalid(f"{len(self.tags)} tags, {_MAX_TAGS} at most", field="tags")
+        for name, value in self.tags.items():
+            check_text(name, "tags.name", 63)
+            check_text(value, "tags.value")
+        for names, where in ((self.groups, "groups"), (self.excluded, "ignoreClusters")):
+            if len(names) > _MAX_NAMES:
+                raise Invalid(f"{len(names)} entries, {_MAX_NAMES} at most", field=where)
+        return replace(self, tags=dict(self.tags))
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The clusters at one moment, with their groups."""
+
+    clusters: tuple[Cluster, ...] = ()
+    groups: tuple[ClusterGroup, ...] = ()
+
+    def matching(self, selector: Selector, project_id: str | None) -> list[Cluster]:
+        """Returns matching clusters sorted by handle; with a `project_id` only clusters of that
+        project.
+
+        Raises Invalid if a group was deleted: a missing group must not count as an empty one.
+        """
+        groups = self._named(selector.groups)
+        found = [
+            cluster
+            for cluster in self.clusters
+            if cluster.ending_at is None
+            and cluster.mode is AgentMode.MANAGED
+            and in_project(cluster, project_id)
+            and _fits(cluster, selector)
+            and (not selector.groups or any(group.holds(cluster) for group in groups))
+        ]
+        return sorted(found, key=lambda one: one.handle)
+
+    def frozen(self) -> dict[str, ClusterGroup]:
+        """Returns the frozen clusters by id, with the group that froze them."""
+        groups = [group for group in self.groups if group.frozen]
+        found = [(c.id, g) for c in self.clusters for g in groups if g.holds(c)]
+        return dict(found)
+
+    def _named(self, ids: Collection[str]) -> list[ClusterGroup]:
+        known = {group.id: group for group in self.groups}
+        if gone := [id for id in ids if id not in known]:
+            raise Invalid(
+                f"cluster group {gone[0]} does not exist: name another one", field="groups"
+            )
+        return [known[id] for id in ids]
+
+
+def in_project(cluster: Cluster, project_id: str | None) -> bool:
+    """Returns whether a cluster belongs to a project; None stands for all projects."""
+    return project_id is None or (cluster.project_id or DEFAULT_PROJECT) == project_id
+
+
+def _fits(cluster: Cluster, selector: Selector) -> bool:
+    return (
+        cluster.id not in selector.excluded
+        and in_project(cluster, selector.project_id)
+        and selector.distribution in (None, cluster.distribution)
+        and selector.tags.items() <= cluster.tags.items()
+    )

@@ -1,0 +1,272 @@
+"""Registers and removes clusters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from controlplane.access.operations.bindings import (
+    RoleSubjects,
+    publish_binding_changes,
+    set_subjects,
+)
+from controlplane.access.operations.revocation import revoke_tokens
+from controlplane.access.operations.scopes import project_for
+from controlplane.access.operations.tokens import mint
+from controlplane.access.ports import TokenStore
+from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.clusters.model.cluster import SILENT_AFTER, Cluster, ClusterHealth
+from controlplane.clusters.model.removal import Removal
+from controlplane.clusters.operations.freezes import check_not_frozen
+from controlplane.clusters.ports import ClusterContents, ClusterStore
+from controlplane.platform.conflicts import check_unchanged, name_conflict
+from controlplane.platform.context import (
+    CLUSTER,
+    DESIRED_STATE,
+    RENDER_SERVICES,
+    REVOKED,
+    OperationContext,
+)
+from controlplane.platform.names import check_label, check_text, handle_from
+from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.retry import retry_operations
+from core.errors import Conflict, Invalid, NotFound
+from core.identity import ClusterId
+
+_MAX_TAGS = 64
+_MAX_UNUSED_TOKENS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterChange:
+    """Changes to a cluster and its role bindings. None leaves a field unchanged."""
+
+    name: str | None = None
+    handle: str | None = None
+    protect: bool | None = None
+    tags: Mapping[str, str] | None = None
+    metadata: Mapping[str, Any] | None = field(default=None)
+    project_id: str | None = None
+    subjects: RoleSubjects = field(default_factory=dict)
+
+    def checked(self) -> dict[str, Any]:
+        """The columns to write. Invalid: a value is not allowed."""
+        columns: dict[str, Any] = {}
+        if self.name is not None:
+            columns["name"] = check_text(self.name, "name")
+        if self.handle:
+            columns["handle"] = check_label(self.handle, "handle")
+        if self.protect is not None:
+            columns["protect"] = self.protect
+        if self.tags is not None:
+            columns["tags"] = _check_tags(self.tags)
+        if self.metadata is not None:
+            columns["metadata"] = dict(self.metadata)
+        return columns
+
+
+@retry_operations
+class Clusters:
+    """Operations on clusters."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def page(
+        self, actor: Actor, query: PageQuery, health: ClusterHealth | None = None
+    ) -> Page[Cluster]:
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(ResourceKind.CLUSTER))
+        if health is not None:
+            query = _of_health(query, health, self._context.clock.now() - SILENT_AFTER)
+        async with self._context.store.read() as tx:
+            return await tx[ClusterStore].page(query)
+
+    async def get(self, actor: Actor, id: str | None, handle: str | None = None) -> Cluster:
+        """Finds a cluster by id or handle.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            cluster = await find_cluster(tx, id, handle)
+        require(actor, Verb.READ, cluster.target)
+        return cluster
+
+    async def create(self, actor: Actor, change: ClusterChange) -> tuple[Cluster, str]:
+        """Registers a cluster, and returns it with its deploy token, which is shown only once."""
+        require_member(actor)
+        columns = change.checked()
+        name = columns.pop("name", None)
+        if name is None:
+            raise Invalid("is required", field="name")
+        handle = columns.pop("handle", None) or check_label(handle_from(name), "handle")
+        now = self._context.clock.now()
+        cluster = Cluster(ClusterId(self._context.new_id()), handle, name, now, now, **columns)
+        async with self._context.store.write() as tx:
+            project = await project_for(tx, actor, ResourceKind.CLUSTER, change.project_id)
+            cluster = replace(cluster, project_id=project)
+            known = await tx[ClusterStore].find(handle=handle)
+            if known is not None:
+                raise name_conflict(
+                    actor, known, f"a cluster with the handle {handle!r} already exists"
+                )
+            await tx[ClusterStore].add(cluster)
+            _, secret = await mint(tx, self._context, f"agent of {handle}", cluster_id=cluster.id)
+            await self._context.audit(tx, actor, "createCluster", handle, cluster.id)
+            given = await set_subjects(self._context, tx, actor, cluster.target, change.subjects)
+        publish_binding_changes(self._context, given)
+        self._context.bus.publish(CLUSTER, cluster.id)
+        return cluster, secret
+
+    async def update(
+        self,
+        actor: Actor,
+        id: str,
+        change: ClusterChange,
+        *,
+        unchanged_since: datetime | None = None,
+    ) -> Cluster:
+        """Changes a cluster. Services that use a changed parameter are rendered again."""
+        require_member(actor)
+        columns = change.checked()
+        async with self._context.store.write() as tx:
+            cluster = await find_cluster(tx, id)
+            require(actor, Verb.WRITE, cluster.target)
+            check_unchanged(cluster, unchanged_since, f"cluster {cluster.handle!r}")
+            if columns.keys() - {"protect"}:
+                await check_not_frozen(tx, id)
+            changed = replace(cluster, **columns, updated_at=self._context.clock.now())
+            await tx[ClusterStore].put(changed)
+            repositories = await _mark_for_render(tx, cluster, changed)
+            await self._context.audit(
+                tx, actor, "updateCluster", cluster.handle, id, changed=sorted(columns)
+            )
+            given = await set_subjects(self._context, tx, actor, changed.target, change.subjects)
+        publish_binding_changes(self._context, given)
+        self._context.bus.publish(CLUSTER, id)
+        for repository in repositories:
+            self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
+        return changed
+
+    async def delete(self, actor: Actor, id: str) -> Cluster:
+        """Deletes a cluster. Its agent, if any, first deletes the objects of all services."""
+        return await self._end(actor, id, Removal.CASCADE, "deleteCluster")
+
+    async def detach(self, actor: Actor, id: str) -> Cluster:
+        """Removes a cluster from Towline and leaves its objects unchanged."""
+        return await self._end(actor, id, Removal.ORPHAN, "detachCluster")
+
+    async def rotate_token(self, actor: Actor, id: str) -> tuple[Cluster, str]:
+        """Creates a new deploy token and revokes all others."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            cluster = await find_cluster(tx, id)
+            require(actor, Verb.WRITE, cluster.target)
+            revoked = await revoke_tokens(tx, id, self._context.clock.now())
+            _, secret = await mint(
+                tx, self._context, f"agent of {cluster.handle}", cluster_id=cluster.id
+            )
+            await self._context.audit(tx, actor, "rotateClusterToken", cluster.handle, id)
+        for token_id in revoked:
+            self._context.bus.publish(REVOKED, token_id)
+        return cluster, secret
+
+    async def deploy_token(self, actor: Actor, id: str) -> str:
+        """Creates another deploy token; earlier ones stay valid. Needs write access to the cluster.
+
+        The store keeps only hashes, so each call creates a token. The newest unused tokens stay
+        valid; older unused ones are revoked.
+        """
+        require_member(actor)
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            cluster = await find_cluster(tx, id)
+            require(actor, Verb.WRITE, cluster.target)
+            unused = await tx[TokenStore].select(cluster_id=id, revoked_at=None, last_used_at=None)
+            ended = unused[: max(0, len(unused) - _MAX_UNUSED_TOKENS + 1)]
+            for token in ended:
+                await tx[TokenStore].change(token.id, revoked_at=now)
+            row, secret = await mint(
+                tx, self._context, f"agent of {cluster.handle}", cluster_id=cluster.id
+            )
+            await self._context.audit(
+                tx, actor, "readDeployToken", cluster.handle, id, token=row.id
+            )
+        for token in ended:
+            self._context.bus.publish(REVOKED, token.id)
+        return secret
+
+    async def _end(self, actor: Actor, id: str, removal: Removal, action: str) -> Cluster:
+        require_member(actor)
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            cluster = await find_cluster(tx, id)
+            require(actor, Verb.WRITE, cluster.target)
+            await check_not_frozen(tx, id)
+            if cluster.protect and removal is Removal.CASCADE:
+                raise Conflict(
+                    f"cluster {cluster.handle!r} is protected against deletion: "
+                    "set protect to false first"
+                )
+            contents = tx[ClusterContents]
+            await contents.begin_removal(self._context, actor, cluster, removal)
+            await tx[ClusterStore].change(id, ending_at=now)
+            revoked = await contents.end_if_empty(id, now, forced=removal is Removal.ORPHAN)
+            await self._context.audit(tx, actor, action, cluster.handle, id)
+        self._context.bus.publish(CLUSTER, id)
+        self._context.bus.publish(DESIRED_STATE, f"{id}/")
+        for token_id in revoked:
+            self._context.bus.publish(REVOKED, token_id)
+        return replace(cluster, ending_at=now)
+
+
+async def find_cluster(tx: Transaction, id: str | None, handle: str | None = None) -> Cluster:
+    """Finds a cluster by id or handle. NotFound: it does not exist."""
+    cluster = None
+    if id:
+        cluster = await tx[ClusterStore].get(id)
+    elif handle:
+        cluster = await tx[ClusterStore].find(handle=handle)
+    if cluster is None:
+        raise NotFound
+    return cluster
+
+
+async def peek_cluster(tx: Transaction, id: str) -> Cluster:
+    """Reads a cluster without a lock, so that transactions on its services do not wait for it.
+
+    NotFound: it does not exist.
+    """
+    cluster = await tx[ClusterStore].peek(id=id)
+    if cluster is None:
+        raise NotFound
+    return cluster
+
+
+async def _mark_for_render(tx: Transaction, before: Cluster, after: Cluster) -> set[str]:
+    """Marks templated services whose cluster parameters changed; returns their repositories'
+    ids."""
+    if (before.name, before.handle, before.tags, before.metadata) == (
+        after.name,
+        after.handle,
+        after.tags,
+        after.metadata,
+    ):
+        return set()
+    return await tx[ClusterContents].mark_for_render(before.id)
+
+
+def _of_health(query: PageQuery, health: ClusterHealth, silent: datetime) -> PageQuery:
+    """Limits a query to clusters with this health, by the time their agents were last seen."""
+    if health is ClusterHealth.NEVER:
+        return replace(query, equals={**query.equals, "pinged_at": None})
+    if health is ClusterHealth.SILENT:
+        return replace(query, not_seen_since=silent)
+    return replace(query, seen_since=silent)
+
+
+def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    if len(tags) > _MAX_TAGS:
+        raise Invalid(f"{len(tags)} tags, but at most {_MAX_TAGS} are allowed", field="tags")
+    return {check_text(k, "tags.name", 63): check_text(v, "tags.value") for k, v in tags.items()}

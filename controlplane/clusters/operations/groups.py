@@ -1,0 +1,201 @@
+"""Cluster groups, and freezing them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controlplane.access.operations.scopes import find_project
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
+from controlplane.clusters.model.selectors import Selector
+from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, GroupUsers
+from controlplane.platform.conflicts import name_conflict
+from controlplane.platform.context import GENERATORS, RENDER_SERVICES, OperationContext
+from controlplane.platform.names import check_label, check_text
+from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.retry import retry_operations
+from controlplane.repositories.ports import RepositoryStore
+from core.errors import Conflict, Invalid, NotFound
+
+_MAX_CLUSTERS = 10_000
+_MAX_TEXT_LENGTH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterGroupChange:
+    """Changes to a cluster group. None leaves a field unchanged."""
+
+    name: str | None = None
+    description: str | None = None
+    project_id: str | None = None
+    tags: Mapping[str, str] | None = None
+    cluster_ids: Sequence[str] | None = None
+    max_changing: int | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """The validated fields. Invalid: a value is not allowed."""
+        found: dict[str, Any] = {}
+        if self.name is not None:
+            found["name"] = check_label(self.name, "name")
+        if self.description is not None:
+            found["description"] = _text(self.description, "description")
+        if self.tags is not None:
+            found["tags"] = dict(Selector(tags=self.tags).checked().tags)
+        if self.cluster_ids is not None:
+            if len(self.cluster_ids) > _MAX_CLUSTERS:
+                raise Invalid(f"at most {_MAX_CLUSTERS:,}", field="clusterIds")
+            found["cluster_ids"] = tuple(dict.fromkeys(self.cluster_ids))
+        if self.max_changing is not None:
+            if not 0 <= self.max_changing <= MAX_CHANGING_CLUSTERS:
+                raise Invalid(f"0 to {MAX_CHANGING_CLUSTERS:,}", field="maxChanging")
+            found["max_changing"] = self.max_changing
+        return found
+
+
+@retry_operations
+class ClusterGroups:
+    """Operations on cluster groups. A group needs the permissions for clusters of its project."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[ClusterGroup]:
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(ResourceKind.CLUSTER))
+        async with self._context.store.read() as tx:
+            return await tx[ClusterGroupStore].page(query)
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> ClusterGroup:
+        """Finds a group by id or name. NotFound: it does not exist, or the actor may not see it."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            group = await find_cluster_group(tx, id, name)
+        require(actor, Verb.READ, group.target)
+        return group
+
+    async def clusters(self, actor: Actor, id: str) -> list[Cluster]:
+        """The clusters of a group that the actor may see, sorted by handle."""
+        group = await self.get(actor, id)
+        async with self._context.store.read() as tx:
+            found = await tx[ClusterStore].select()
+        held = [
+            cluster
+            for cluster in found
+            if group.holds(cluster) and actor.may(Verb.READ, cluster.target)
+        ]
+        return sorted(held, key=lambda cluster: cluster.handle)
+
+    async def create(self, actor: Actor, change: ClusterGroupChange) -> ClusterGroup:
+        require_member(actor)
+        columns = change.columns()
+        if "name" not in columns:
+            raise Invalid("is required", field="name")
+        now, project = self._context.clock.now(), change.project_id or None
+        group = ClusterGroup(self._context.new_id(), columns.pop("name"), now, now, project)
+        group = replace(group, **columns)
+        async with self._context.store.write() as tx:
+            if project:
+                place = await find_project(tx, project)
+                if not actor.may(Verb.READ, place.target):
+                    raise NotFound
+            require(actor, Verb.WRITE, _place(project))
+            if (known := await tx[ClusterGroupStore].find(name=group.name)) is not None:
+                raise name_conflict(actor, known, f"cluster group {group.name!r} already exists")
+            await _check_clusters(tx, actor, group)
+            await tx[ClusterGroupStore].add(group)
+            await self._context.audit(tx, actor, "createClusterGroup", group.name, group.id)
+        return group
+
+    async def update(self, actor: Actor, id: str, change: ClusterGroupChange) -> ClusterGroup:
+        """Changes a group or its members. Conflict: the group is frozen."""
+        require_member(actor)
+        columns = change.columns()
+        async with self._context.store.write() as tx:
+            before = await find_cluster_group(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            if before.frozen:
+                raise Conflict(f"cluster group {before.name!r} is frozen: unfreeze it first")
+            group = replace(before, **columns, updated_at=self._context.clock.now())
+            await _check_clusters(tx, actor, group)
+            await tx[ClusterGroupStore].put(group)
+            await self._context.audit(
+                tx, actor, "updateClusterGroup", group.name, id, changed=sorted(columns)
+            )
+        self._context.bus.publish(GENERATORS)
+        return group
+
+    async def delete(self, actor: Actor, id: str) -> ClusterGroup:
+        """Deletes a group. Conflict: it is frozen, or generators or pipelines select by it."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            group = await find_cluster_group(tx, id)
+            require(actor, Verb.WRITE, group.target)
+            if group.frozen:
+                raise Conflict(f"cluster group {group.name!r} is frozen: unfreeze it first")
+            if user := await tx[GroupUsers].first_user(id):
+                raise Conflict(f"{user} selects clusters by this group")
+            await tx[ClusterGroupStore].remove(id)
+            await self._context.audit(tx, actor, "deleteClusterGroup", group.name, id)
+        return group
+
+    async def freeze(self, actor: Actor, id: str, reason: str) -> ClusterGroup:
+        """Freezes a group: services of its clusters do not change until it is unfrozen."""
+        now = self._context.clock.now()
+        who = (actor.email or actor.name)[:320]
+        why = _text(reason, "reason")
+        return await self._set(
+            actor, id, "freezeClusterGroup", frozen=True, reason=why, frozen_by=who, frozen_at=now
+        )
+
+    async def unfreeze(self, actor: Actor, id: str) -> ClusterGroup:
+        """Unfreezes a group and applies the pending changes."""
+        group = await self._set(
+            actor, id, "unfreezeClusterGroup", frozen=False, reason="", frozen_by="", frozen_at=None
+        )
+        async with self._context.store.read() as tx:
+            repositories = await tx[RepositoryStore].select()
+        self._context.bus.publish(GENERATORS)
+        for repository in repositories:
+            self._context.bus.publish(RENDER_SERVICES, f"{repository.id}/")
+        return group
+
+    async def _set(self, actor: Actor, id: str, action: str, **columns: Any) -> ClusterGroup:
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            before = await find_cluster_group(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            group = replace(before, **columns, updated_at=self._context.clock.now())
+            await tx[ClusterGroupStore].put(group)
+            await self._context.audit(tx, actor, action, group.name, id, reason=group.reason)
+        return group
+
+
+async def find_cluster_group(
+    tx: Transaction, id: str | None, name: str | None = None
+) -> ClusterGroup:
+    table = tx[ClusterGroupStore]
+    group = await table.get(id) if id else await table.find(name=name or "")
+    if group is None:
+        raise NotFound
+    return group
+
+
+async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) -> None:
+    """NotFound: a cluster does not exist, or the actor may not see it."""
+    if not group.cluster_ids:
+        return
+    found = await tx[ClusterStore].select(id=set(group.cluster_ids))
+    seen = {cluster.id for cluster in found if actor.may(Verb.READ, cluster.target)}
+    if set(group.cluster_ids) - seen:
+        raise NotFound
+
+
+def _place(project_id: str | None) -> Resource:
+    if project_id is None:
+        return Resource.whole(ResourceKind.CLUSTER)
+    return Resource.within(ResourceKind.CLUSTER, project_id)
+
+
+def _text(value: str, field: str) -> str:
+    return check_text(value, field, _MAX_TEXT_LENGTH) if value else ""

@@ -1,0 +1,140 @@
+"""Access to clusters through the Kubernetes proxy: permission checks and impersonated
+identities."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.authorization import Actor, Resource, Verb
+from controlplane.authorization.actor import EVERYBODY, permission_error
+from controlplane.authorization.policy import ClusterIdentity
+from controlplane.authorization.roles import KubernetesRequest
+from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.context import OperationContext
+from core.errors import Forbidden, NotFound
+from core.identity import ClusterId
+
+_CACHE_SECONDS = 3.0
+_CACHE_SIZE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterGrant:
+    """Permission for one cluster: the user and the groups that the proxy impersonates there.
+
+    `door` says whom else the user may impersonate and whether interactive sessions are recorded.
+    `id` lists the role bindings that grant the access. `expires_at` is the end of the first binding
+    that expires.
+    """
+
+    id: str
+    cluster_id: ClusterId
+    user: str
+    groups: tuple[str, ...]
+    uid: str
+    door: ClusterIdentity
+    rule: str
+    expires_at: datetime | None = None
+
+    @property
+    def may_impersonate(self) -> bool:
+        """True if the user may impersonate somebody; `allows_impersonation` checks one identity."""
+        return bool(self.door.impersonate)
+
+
+class ProxyAccess:
+    """Operations of the Kubernetes proxy. Policies are cached for 3 s."""
+
+    def __init__(
+        self, deps: OperationContext, identity: CredentialAuthenticator | None = None
+    ) -> None:
+        self._context = deps
+        self._identity = identity or CredentialAuthenticator(deps, DeployTokenReader(deps.store))
+        self._known: dict[tuple[str, str | None, str], tuple[float, Actor, Resource]] = {}
+        self._changes = 0
+
+    async def connect(
+        self,
+        user_id: str,
+        handle: str,
+        request: KubernetesRequest | None = None,
+        *,
+        token_id: str | None = None,
+    ) -> ClusterGrant:
+        """Authorizes a user for a cluster, and for one `request`; without a request, for any.
+
+        NotFound: the cluster does not exist, or the user may not see it. Forbidden: the message
+        names the missing permission.
+        """
+        actor, cluster = await self._look((user_id, token_id, handle))
+        if not (actor.may(Verb.READ, cluster) or actor.may(Verb.CONNECT, cluster)):
+            raise _not_found(handle)
+        door = actor.policy.door(cluster, request)
+        if door is None:
+            raise Forbidden(_denial_reason(actor, cluster, request))
+        return ClusterGrant(
+            id=" ".join(door.binding_ids),
+            cluster_id=ClusterId(cluster.id),
+            user=actor.email,
+            groups=(EVERYBODY, *door.groups),
+            uid=actor.id,
+            door=door,
+            rule=door.why,
+            expires_at=actor.policy.until,
+        )
+
+    async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
+        """Time of the last message from the cluster's agent; None if it never connected."""
+        async with self._context.store.read() as tx:
+            cluster = await tx[ClusterStore].get(cluster_id)
+        return cluster.pinged_at if cluster else None
+
+    def drop_user(self, user_id: str) -> None:
+        """Drops the cached policies of a user; an empty id drops those of all users."""
+        self._drop(lambda user, _: not user_id or user == user_id)
+
+    def drop_token(self, token_id: str) -> None:
+        """Drops the cached policies of a revoked token."""
+        self._drop(lambda _, token: token == token_id)
+
+    def _drop(self, stale: Callable[[str, str | None], bool]) -> None:
+        self._changes += 1
+        for key in [key for key in self._known if stale(key[0], key[1])]:
+            del self._known[key]
+
+    async def _look(self, key: tuple[str, str | None, str]) -> tuple[Actor, Resource]:
+        now = self._context.clock.monotonic()
+        known = self._known.get(key)
+        if known is not None and known[0] > now:
+            return known[1], known[2]
+        user_id, token_id, handle = key
+        before = self._changes
+        actor = await self._identity.actor_of(user_id, token_id)
+        async with self._context.store.read() as tx:
+            cluster = await tx[ClusterStore].find(handle=handle)
+        if cluster is None:
+            raise _not_found(handle)
+        # A permission that was revoked during the read must not be cached.
+        if before == self._changes:
+            self._remember(key, now, actor, cluster.target)
+        return actor, cluster.target
+
+    def _remember(
+        self, key: tuple[str, str | None, str], now: float, actor: Actor, target: Resource
+    ) -> None:
+        if len(self._known) >= _CACHE_SIZE:
+            self._known.clear()
+        self._known[key] = (now + _CACHE_SECONDS, actor, target)
+
+
+def _not_found(handle: str) -> NotFound:
+    return NotFound(f'cluster "{handle}" not found, or you have no access to it')
+
+
+def _denial_reason(actor: Actor, cluster: Resource, request: KubernetesRequest | None) -> str:
+    if request is None or not actor.may(Verb.CONNECT, cluster):
+        return permission_error(actor, Verb.CONNECT, cluster)
+    what = f"{request.verb} {request.resource}".strip()
+    return f"{actor.email} may not {what} in {cluster}: no role allows this request"

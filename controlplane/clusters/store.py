@@ -1,0 +1,111 @@
+"""Tables of clusters."""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+)
+
+from controlplane.clusters.model.agent_settings import DeploymentSettings
+from controlplane.clusters.model.cluster import AgentMode, Cluster, ClusterFacts, Distribution
+from controlplane.clusters.model.commands import CommandKind, CommandState
+from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, DeploymentSettingsStore
+from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
+from controlplane.platform.store.rows import rows
+from controlplane.platform.store.schema import _id, _named, _times, metadata
+from controlplane.platform.store.transaction import Repositories
+
+clusters = Table(
+    "clusters",
+    metadata,
+    _id(),
+    Column("handle", String(63), nullable=False),
+    Column("name", String(255), nullable=False),
+    *_times(),
+    Column("tags", JsonColumn(dict[str, str]), nullable=False),
+    Column("metadata", JsonColumn(dict[str, Any]), nullable=False),
+    Column("protect", Boolean, nullable=False),
+    Column("version", String(64)),
+    Column("kubernetes_version", String(64)),
+    Column("distribution", EnumColumn(Distribution)),
+    Column("nodes", Integer),
+    Column("agent_version", String(64)),
+    Column("agent_instance", String(64)),
+    Column("pinged_at", UtcColumn),
+    Column("acknowledged", BigInteger, nullable=False),
+    Column("ending_at", UtcColumn),
+    Column("deleted_at", UtcColumn),
+    Column("mode", EnumColumn(AgentMode), nullable=False),
+    Column("facts", JsonColumn(ClusterFacts), nullable=False),
+    Column("sealing_key", LargeBinary),
+    Column("alarm", Text, nullable=False),
+    Column("project_id", String(36), index=True),
+)
+
+
+deployment_settings = Table(
+    "deployment_settings",
+    metadata,
+    _id(),
+    Column("updated_at", UtcColumn, nullable=False),
+    Column("agent_values", Text),
+    Column("agent_values_templated", Boolean, nullable=False),
+)
+
+
+cluster_groups = Table(
+    "cluster_groups",
+    metadata,
+    *_named(),
+    Column("description", Text, nullable=False),
+    Column("tags", JsonColumn(dict[str, str]), nullable=False),
+    Column("cluster_ids", JsonColumn(tuple[str, ...]), nullable=False),
+    Column("frozen", Boolean, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("frozen_by", String(320), nullable=False),
+    Column("frozen_at", UtcColumn),
+    Column("max_changing", Integer, nullable=False),
+)
+
+Index(
+    "uq_clusters_handle",
+    clusters.c.handle,
+    unique=True,
+    sqlite_where=clusters.c.deleted_at.is_(None),
+    postgresql_where=clusters.c.deleted_at.is_(None),
+)
+Index("ix_clusters_liveness", clusters.c.deleted_at, clusters.c.pinged_at)
+
+
+REPOSITORIES: Repositories = {
+    ClusterStore: rows(clusters, Cluster, ("handle", "name")),
+    DeploymentSettingsStore: rows(deployment_settings, DeploymentSettings),
+    ClusterGroupStore: rows(cluster_groups, ClusterGroup, ("name",)),
+}
+
+
+commands = Table(
+    "commands",
+    metadata,
+    _id(),
+    Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False),
+    Column("kind", EnumColumn(CommandKind), nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("service_id", String(36)),
+    Column("state", EnumColumn(CommandState), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("finished_at", UtcColumn),
+    Column("payload", JsonColumn(dict[str, Any]), nullable=False),
+    Index(None, "cluster_id", "state"),
+    Index(None, "state", "inserted_at"),
+)

@@ -1,0 +1,4 @@
+"""Service contexts, and values that services export and import.
+
+Secrets are a noun of their own.
+"""

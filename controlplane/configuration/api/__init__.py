@@ -1,0 +1,4 @@
+"""Configuration in the GraphQL API.
+
+Thin resolvers over the operations.
+"""

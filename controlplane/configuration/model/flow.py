@@ -1,0 +1,337 @@
+"""Configuration flow: exports of services, their imports, and the effects of a change. Pure.
+
+A value is text or any JSON. Texts may contain `${imports.ALIAS}`, `${cluster.handle}`,
+`${service.name}` and `${service.namespace}`. A text that consists of one reference takes the type
+of its value.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from controlplane.platform.cycles import find_cycle
+from core.errors import Invalid
+
+MAX_NAMES = 200
+MAX_NODES = 5_000
+MAX_ORIGINS = 32
+"""Maximum number of exports, nearest first, that are listed as the origin of a value."""
+_MAX_VALUE_LENGTH = 64 * 1024
+_MAX_DEPTH = 16
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_REFERENCE = re.compile(r"\$\{(imports|cluster|service)\.([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class ValueType(StrEnum):
+    """Type of a value."""
+
+    TEXT = "text"
+    """A string."""
+    NUMBER = "number"
+    """An integer or a floating-point number."""
+    BOOLEAN = "boolean"
+    """True or false."""
+    LIST = "list"
+    """A list."""
+    OBJECT = "object"
+    """An object with string keys."""
+
+
+_TYPES: Mapping[ValueType, tuple[type, ...]] = {
+    ValueType.TEXT: (str,),
+    ValueType.NUMBER: (int, float),
+    ValueType.BOOLEAN: (bool,),
+    ValueType.LIST: (list,),
+    ValueType.OBJECT: (dict,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A value that a service offers; `shared` offers it to other projects too."""
+
+    name: str
+    type: ValueType
+    value: Any
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """An export of a service under a local alias; `default` applies
+    while the export has no value.
+    """
+
+    alias: str
+    source: str
+    export: str
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowNode:
+    """A service in the graph. `label` is for people, `facts` are
+    the values that `${…}` may name.
+    """
+
+    id: str
+    label: str
+    project: str
+    exports: Mapping[str, Export] = field(default_factory=dict)
+    imports: Mapping[str, Import] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+Graph = Mapping[str, FlowNode]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceExport:
+    """An export as it is stored."""
+
+    id: str
+    service_id: str
+    name: str
+    type: ValueType
+    value: Any
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceImport:
+    """An import as it is stored."""
+
+    id: str
+    service_id: str
+    alias: str
+    source_id: str
+    export: str
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedValue:
+    """An imported value and its origin, nearest first: `dev/db.host`, or `default`."""
+
+    value: Any
+    origin: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedImports:
+    """Imported values of each service; `problems` lists by service the imports without a value."""
+
+    imports: Mapping[str, Mapping[str, ImportedValue]]
+    problems: Mapping[str, str]
+
+
+def check_export(export: Export) -> Export:
+    """Returns the export. Raises Invalid with the reason if it is not valid."""
+    check_name(export.name, "exports.name")
+    check_type(export.name, export.type, export.value, "exports.value")
+    return export
+
+
+def check_name(name: str, where: str) -> str:
+    """Returns the name if templates can use it after a dot; else raises Invalid."""
+    if not _NAME.fullmatch(name):
+        raise Invalid(f"{name[:80]!r} is not a name of letters, digits and '_'", field=where)
+    return name
+
+
+def check_type(name: str, type: ValueType, value: Any, where: str) -> None:
+    """Raises Invalid if a value has another type, is too long or nests too deep. A single reference
+    fits every type.
+    """
+    is_reference = isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
+    if not (is_reference or _is_of(type, value)):
+        raise Invalid(f"{name} is not {type.value}", field=where)
+    if _size(value, 0) > _MAX_VALUE_LENGTH:
+        raise Invalid(f"{name}: {_MAX_VALUE_LENGTH:,} characters at most", field=where)
+
+
+def import_cycle(graph: Graph, start: str) -> list[str]:
+    """Returns the labels along a cycle of imports through a service; empty if there is none."""
+    return [graph[node_id].label for node_id in find_cycle(start, lambda id: _sources(graph, id))]
+
+
+def rollout_order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]:
+    """Groups services so that each imports only from earlier groups, directly or indirectly.
+
+    Rollouts follow this order. `among` keeps only these services, in the same order. Raises Invalid
+    on a cycle.
+    """
+    waiting = {id: {source for source in _sources(graph, id) if source in graph} for id in graph}
+    users = _users(graph)
+    free = sorted(id for id, sources in waiting.items() if not sources)
+    groups: list[list[str]] = []
+    done = 0
+    while free:
+        groups.append(free)
+        done += len(free)
+        after: set[str] = set()
+        for id in free:
+            for user in users.get(id, ()):
+                waiting[user].discard(id)
+                if not waiting[user]:
+                    after.add(user)
+        free = sorted(after)
+    if done < len(graph):
+        raise Invalid("the imports form a cycle", field="imports")
+    if among is None:
+        return groups
+    wanted = set(among)
+    kept = ([id for id in group if id in wanted] for group in groups)
+    return [group for group in kept if group]
+
+
+def affected_services(graph: Graph, start: str) -> list[str]:
+    """Returns all direct and indirect importers of a service, in rollout order."""
+    users, found, ahead = _users(graph), set[str](), [start]
+    while ahead:
+        for user in users.get(ahead.pop(), ()):
+            if user not in found:
+                found.add(user)
+                ahead.append(user)
+    return [id for group in rollout_order(graph, found) for id in group]
+
+
+def resolve_imports(graph: Graph) -> ResolvedImports:
+    """Resolves the imports of every service of an acyclic graph. Sources outside of it count as
+    missing.
+    """
+    imports: dict[str, dict[str, ImportedValue]] = {}
+    problems: dict[str, str] = {}
+    offered: dict[tuple[str, str], ImportedValue] = {}
+    for id in (service_id for group in rollout_order(graph) for service_id in group):
+        node = graph[id]
+        found: dict[str, ImportedValue] = {}
+        for imported in node.imports.values():
+            value = _imported(graph, node, imported, offered)
+            if value is None:
+                problems.setdefault(id, _missing(graph, node, imported))
+            else:
+                found[imported.alias] = value
+        imports[id] = found
+        _resolve_exports(node, found, offered, problems)
+    return ResolvedImports(imports, problems)
+
+
+def changed_services(before: ResolvedImports, after: ResolvedImports) -> set[str]:
+    """Returns the services whose imports or import problems differ."""
+    ids = before.imports.keys() | after.imports.keys()
+    return {
+        id
+        for id in ids
+        if _values(before, id) != _values(after, id)
+        or before.problems.get(id) != after.problems.get(id)
+    }
+
+
+def _resolve_exports(
+    node: FlowNode,
+    imports: Mapping[str, ImportedValue],
+    offered: dict[tuple[str, str], ImportedValue],
+    problems: dict[str, str],
+) -> None:
+    for export in node.exports.values():
+        name = f"{node.label}.{export.name}"
+        used = [ref for kind, ref in _references(export.value) if kind == "imports"]
+        if any(ref not in imports for ref in used):
+            continue
+        value = _substituted(export.value, node, imports)
+        if not _is_of(export.type, value):
+            problems.setdefault(node.id, f"{name} did not resolve to {export.type.value}")
+            continue
+        origin = tuple(dict.fromkeys(label for ref in used for label in imports[ref].origin))
+        offered[node.id, export.name] = ImportedValue(value, (name, *origin)[:MAX_ORIGINS])
+
+
+def _imported(
+    graph: Graph, node: FlowNode, wanted: Import, offered: Mapping[tuple[str, str], ImportedValue]
+) -> ImportedValue | None:
+    source = graph.get(wanted.source)
+    export = source.exports.get(wanted.export) if source else None
+    if source is not None and export is not None and _is_accessible(source, export, node):
+        value = offered.get((wanted.source, wanted.export))
+        if value is not None:
+            return value
+    return None if wanted.default is None else ImportedValue(wanted.default, ("default",))
+
+
+def _missing(graph: Graph, node: FlowNode, wanted: Import) -> str:
+    source = graph.get(wanted.source)
+    if source is None:
+        return f"import {wanted.alias}: its service was deleted"
+    export = source.exports.get(wanted.export)
+    what = f"import {wanted.alias}: {source.label}.{wanted.export}"
+    if export is None:
+        return f"{what} is not exported"
+    if not _is_accessible(source, export, node):
+        return f"{what} is not shared with other projects"
+    return f"{what} has no value because one of its own imports is missing"
+
+
+def _is_accessible(source: FlowNode, export: Export, user: FlowNode) -> bool:
+    return export.shared or source.project == user.project
+
+
+def _sources(graph: Graph, id: str) -> list[str]:
+    node = graph.get(id)
+    return sorted({imported.source for imported in node.imports.values()}) if node else []
+
+
+def _users(graph: Graph) -> dict[str, set[str]]:
+    users: dict[str, set[str]] = {}
+    for id in graph:
+        for source in _sources(graph, id):
+            users.setdefault(source, set()).add(id)
+    return users
+
+
+def _values(resolved: ResolvedImports, id: str) -> dict[str, Any]:
+    return {alias: flowing.value for alias, flowing in resolved.imports.get(id, {}).items()}
+
+
+def _is_of(type: ValueType, value: Any) -> bool:
+    if isinstance(value, bool) and type is not ValueType.BOOLEAN:
+        return False
+    return isinstance(value, _TYPES[type])
+
+
+def _substituted(value: Any, node: FlowNode, imports: Mapping[str, ImportedValue]) -> Any:
+    if isinstance(value, list):
+        return [_substituted(item, node, imports) for item in value]
+    if isinstance(value, dict):
+        return {key: _substituted(item, node, imports) for key, item in value.items()}
+    if not isinstance(value, str):
+        return value
+    if whole := _REFERENCE.fullmatch(value):
+        return _named(whole, node, imports)
+    return _REFERENCE.sub(lambda match: str(_named(match, node, imports)), value)
+
+
+def _named(found: re.Match[str], node: FlowNode, imports: Mapping[str, ImportedValue]) -> Any:
+    if found[1] == "imports":
+        return imports[found[2]].value
+    return node.facts.get(f"{found[1]}.{found[2]}", found[0])
+
+
+def _references(value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield from ((match[1], match[2]) for match in _REFERENCE.finditer(value))
+    parts: Iterable[Any] = value.values() if isinstance(value, dict) else ()
+    for item in value if isinstance(value, list) else parts:
+        yield from _references(item)
+
+
+def _size(value: Any, depth: int) -> int:
+    if depth > _MAX_DEPTH:
+        raise Invalid(f"{_MAX_DEPTH} levels at most", field="value")
+    if isinstance(value, dict):
+        return sum(len(key) + _size(item, depth + 1) for key, item in value.items())
+    if isinstance(value, list):
+        return 1 + sum(_size(item, depth + 1) for item in value)
+    return len(str(value))

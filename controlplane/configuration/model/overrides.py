@@ -1,0 +1,70 @@
+"""Values of service contexts in layers: the context itself, then project, groups and cluster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from controlplane.configuration.model.contexts import ServiceContext
+
+SECRET = "secret"
+"""Origin of a context's secret value; the value itself is not shown."""
+
+
+class OverrideLayer(StrEnum):
+    """Level of an override; later levels win."""
+
+    PROJECT = "project"
+    """All clusters of a project."""
+    GROUP = "group"
+    """All clusters of a cluster group. Wins over the project."""
+    CLUSTER = "cluster"
+    """One cluster. Wins over its groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextOverride:
+    """Overrides of a context's values for one project, cluster group or cluster."""
+
+    id: str
+    context_id: str
+    layer: OverrideLayer
+    place_id: str
+    inserted_at: datetime
+    updated_at: datetime
+    actor: str
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPlace:
+    """A project, cluster group or cluster of a service, for which overrides may exist."""
+
+    layer: OverrideLayer
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayeredValue:
+    """A value and its origin: `context`, `default`, or for example `group eu`."""
+
+    value: Any
+    origin: str
+
+
+def resolve_layers(
+    context: ServiceContext, overrides: Sequence[ContextOverride], places: Sequence[LayerPlace]
+) -> dict[str, LayeredValue]:
+    """Resolves each value of a context over some places, which are given widest first."""
+    found = {key: LayeredValue(value, "context") for key, value in context.configuration.items()}
+    held = {(o.layer, o.place_id): o for o in overrides if o.context_id == context.id}
+    for place in places:
+        override = held.get((place.layer, place.id))
+        origin = f"{place.layer.value} {place.name}"
+        found |= {
+            k: LayeredValue(v, origin)
+            for k, v in (override.configuration if override else {}).items()
+        }
+    return found

@@ -1,0 +1,4 @@
+"""Operations of configuration: each authorizes, decides and audits.
+
+Ports and values only; no IO library.
+"""

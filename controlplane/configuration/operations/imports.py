@@ -1,0 +1,159 @@
+"""The graph of exports and imports, and the resolved imports of services."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+from controlplane.authorization import DEFAULT_PROJECT
+from controlplane.clusters.ports import ClusterStore
+from controlplane.configuration.model.flow import (
+    MAX_NODES,
+    Export,
+    FlowNode,
+    Graph,
+    Import,
+    ResolvedImports,
+    ServiceExport,
+    ServiceImport,
+    resolve_imports,
+)
+from controlplane.configuration.ports import ServiceExportStore, ServiceImportStore
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ServiceStore
+from core.errors import Conflict, LimitExceeded, TowlineError
+
+R = TypeVar("R", ServiceExport, ServiceImport)
+
+
+async def upstream(tx: Transaction, ids: Collection[str]) -> set[str]:
+    """Ids of these services and of all services they import from, directly or indirectly."""
+    found, ahead = set[str](), set(ids)
+    while ahead:
+        found |= ahead
+        _check_size(found)
+        rows = await tx[ServiceImportStore].select(service_id=ahead)
+        ahead = {row.source_id for row in rows} - found
+    return found
+
+
+async def downstream(tx: Transaction, ids: Collection[str]) -> set[str]:
+    """Ids of these services and of all services that import from them, directly or indirectly."""
+    found, ahead = set[str](), set(ids)
+    while ahead:
+        found |= ahead
+        _check_size(found)
+        rows = await tx[ServiceImportStore].select(source_id=ahead)
+        ahead = {row.service_id for row in rows} - found
+    return found
+
+
+async def graph_of(tx: Transaction, ids: Collection[str]) -> Graph:
+    """The part of the graph with these services; deleted services are left out."""
+    services = await tx[ServiceStore].select(id=ids) if ids else []
+    homes = {service.cluster_id for service in services}
+    handles = {c.id: c.handle for c in await tx[ClusterStore].select(id=homes)} if homes else {}
+    exports = _by_service(await tx[ServiceExportStore].select(service_id=ids) if ids else [])
+    imports = _by_service(await tx[ServiceImportStore].select(service_id=ids) if ids else [])
+    return {
+        service.id: _node(
+            service,
+            handles[service.cluster_id],
+            exports.get(service.id, ()),
+            imports.get(service.id, ()),
+        )
+        for service in services
+    }
+
+
+async def imports_of(tx: Transaction, service_ids: Collection[str]) -> ResolvedImports:
+    """The resolved imports of services."""
+    rows = await tx[ServiceImportStore].select(service_id=service_ids) if service_ids else []
+    users = {row.service_id for row in rows}
+    if not users:
+        return ResolvedImports({}, {})
+    try:
+        return resolve_imports(await graph_of(tx, await upstream(tx, users)))
+    except TowlineError as error:
+        # Two concurrent saves may have formed a cycle.
+        return ResolvedImports({}, dict.fromkeys(users, error.message))
+
+
+async def flow_values(
+    tx: Transaction, service_ids: Collection[str]
+) -> tuple[dict[str, dict[str, Any]], Mapping[str, str]]:
+    """Values of `imports` in the services' templates, and the problems of services that have
+    none."""
+    resolved = await imports_of(tx, service_ids)
+    wanted = set(service_ids)
+    values = {
+        id: {alias: flowing.value for alias, flowing in found.items()}
+        for id, found in resolved.imports.items()
+        if id in wanted
+    }
+    return values, {id: why for id, why in resolved.problems.items() if id in wanted}
+
+
+async def check_not_imported(tx: Transaction, service: Service) -> None:
+    """Conflict: other services import from the service, without a default."""
+    rows = await tx[ServiceImportStore].select(source_id=service.id)
+    await require_exports_unused(tx, service, [row for row in rows if row.default is None])
+
+
+async def require_exports_unused(
+    tx: Transaction, service: Service, uses: Sequence[ServiceImport]
+) -> None:
+    """Conflict: such imports exist; the message names their services."""
+    if not uses:
+        return
+    users = await tx[ServiceStore].select(id={use.service_id for use in uses})
+    names = ", ".join(sorted(service.name for service in users)[:5])
+    what = ", ".join(sorted({use.export for use in uses})[:5])
+    raise Conflict(f"{names} import {what} from service {service.name!r}: change them first")
+
+
+async def delete_flow(tx: Transaction, service_id: str) -> None:
+    """Deletes the exports and imports of a deleted service."""
+    for export in await tx[ServiceExportStore].select(service_id=service_id):
+        await tx[ServiceExportStore].remove(export.id)
+    for service_import in await tx[ServiceImportStore].select(service_id=service_id):
+        await tx[ServiceImportStore].remove(service_import.id)
+
+
+def _by_service(rows: Sequence[R]) -> dict[str, list[R]]:
+    found: dict[str, list[R]] = {}
+    for row in rows:
+        found.setdefault(row.service_id, []).append(row)
+    return found
+
+
+def _node(
+    service: Service,
+    handle: str,
+    exports: Sequence[ServiceExport],
+    imports: Sequence[ServiceImport],
+) -> FlowNode:
+    return FlowNode(
+        service.id,
+        f"{handle}/{service.name}",
+        service.project_id or DEFAULT_PROJECT,
+        {
+            export.name: Export(export.name, export.type, export.value, export.shared)
+            for export in exports
+        },
+        {
+            imported.alias: Import(
+                imported.alias, imported.source_id, imported.export, imported.default
+            )
+            for imported in imports
+        },
+        {
+            "service.name": service.name,
+            "service.namespace": service.namespace,
+            "cluster.handle": handle,
+        },
+    )
+
+
+def _check_size(found: Collection[str]) -> None:
+    if len(found) > MAX_NODES:
+        raise LimitExceeded(f"more than {MAX_NODES:,} services are connected by imports")

@@ -1,0 +1,105 @@
+"""Layers of service contexts: overrides by project, cluster group and cluster, and value types."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controlplane.access.ports import ProjectStore
+from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.clusters.ports import ClusterGroupStore, ClusterStore
+from controlplane.configuration.model.contexts import ServiceContext
+from controlplane.configuration.model.flow import MAX_NAMES, ValueType, check_type
+from controlplane.configuration.model.overrides import (
+    ContextOverride,
+    LayeredValue,
+    LayerPlace,
+    OverrideLayer,
+    resolve_layers,
+)
+from controlplane.configuration.ports import ContextOverrideStore
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.service import Service
+from core.errors import Invalid, NotFound
+
+Layers = dict[tuple[str, str], dict[str, LayeredValue]]
+
+
+async def layers_of(
+    tx: Transaction, services: Sequence[Service], bound: Mapping[str, Sequence[ServiceContext]]
+) -> Layers:
+    """The values of each context bound to each service, with their origins, by both ids."""
+    ids = {context.id for rows in bound.values() for context in rows}
+    overrides = await tx[ContextOverrideStore].select(context_id=ids) if ids else []
+    places = await _places(tx, services, overrides)
+    return {
+        (service.id, context.id): resolve_layers(
+            context, overrides, places.get(service.cluster_id, ())
+        )
+        for service in services
+        for context in bound.get(service.id, ())
+    }
+
+
+async def _places(
+    tx: Transaction, services: Sequence[Service], overrides: Sequence[ContextOverride]
+) -> dict[str, list[LayerPlace]]:
+    """Project, groups and cluster of each service's cluster, widest first, by cluster id."""
+    if not overrides:
+        return {}
+    clusters = await tx[ClusterStore].select(id={service.cluster_id for service in services})
+    kinds = {override.layer for override in overrides}
+    groups = await tx[ClusterGroupStore].select() if OverrideLayer.GROUP in kinds else []
+    projects = {project.id: project.name for project in await tx[ProjectStore].select()}
+    return {cluster.id: _places_of(cluster, groups, projects) for cluster in clusters}
+
+
+def _places_of(
+    cluster: Cluster, groups: Sequence[ClusterGroup], projects: Mapping[str, str]
+) -> list[LayerPlace]:
+    project = cluster.project_id or DEFAULT_PROJECT
+    held = sorted((group for group in groups if group.holds(cluster)), key=lambda group: group.name)
+    return [
+        LayerPlace(OverrideLayer.PROJECT, project, projects.get(project, project)),
+        *(LayerPlace(OverrideLayer.GROUP, group.id, group.name) for group in held),
+        LayerPlace(OverrideLayer.CLUSTER, cluster.id, cluster.handle),
+    ]
+
+
+async def check_override_place(
+    tx: Transaction, actor: Actor, layer: OverrideLayer, place_id: str, *, ends: bool = False
+) -> None:
+    """NotFound: no such project, group or cluster. Forbidden: the actor may not change it.
+
+    If an override is removed (`ends`), its place may no longer exist.
+    """
+    rows = {
+        OverrideLayer.PROJECT: tx[ProjectStore],
+        OverrideLayer.GROUP: tx[ClusterGroupStore],
+        OverrideLayer.CLUSTER: tx[ClusterStore],
+    }
+    row = await rows[layer].get(place_id)
+    if row is None and ends:
+        return
+    if row is None:
+        raise NotFound
+    require(actor, Verb.WRITE, row.target)
+
+
+def check_types(types: Mapping[str, str]) -> dict[str, str]:
+    """Value types by key. Invalid: unknown type."""
+    if len(types) > MAX_NAMES:
+        raise Invalid(f"must have at most {MAX_NAMES} entries", field="types")
+    for key, word in types.items():
+        if word not in tuple(ValueType):
+            known = ", ".join(ValueType)
+            raise Invalid(
+                f"{key}: unknown type {word[:40]!r}; expected one of {known}", field="types"
+            )
+    return dict(types)
+
+
+def check_values(types: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Invalid: a value does not have its declared type."""
+    for key in types.keys() & values.keys():
+        check_type(key, ValueType(types[key]), values[key], "configuration")

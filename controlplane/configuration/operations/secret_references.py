@@ -1,0 +1,64 @@
+"""Secrets of `by_reference` contexts: templates contain placeholders, and agents fill in the
+values."""
+
+from collections.abc import Collection, Mapping
+
+import orjson
+
+from controlplane.configuration.model.contexts import ServiceContext
+from controlplane.configuration.ports import ContextStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import ANY, Transaction
+from controlplane.services.model.parts import SecretValue
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ContextBindingStore, SecretUseStore, ServiceStore
+from core.sealing import placeholder
+
+
+def open_context_secrets(deps: OperationContext, context: ServiceContext) -> dict[str, str]:
+    """The decrypted secrets of a context."""
+    if context.sealed is None:
+        return {}
+    return orjson.loads(deps.sealer.open(context.sealed, f"context:{context.id}"))
+
+
+def reference_name(context: ServiceContext, key: str) -> str:
+    """The name by which objects reference a secret of a context."""
+    return f"{context.name}.{key}"
+
+
+def check_references(deps: OperationContext, context: ServiceContext) -> None:
+    """Invalid: the name of the context or of a secret is not allowed in a placeholder."""
+    if context.by_reference:
+        for key in open_context_secrets(deps, context):
+            placeholder(reference_name(context, key))
+
+
+async def referenced_secrets(
+    deps: OperationContext, tx: Transaction, service: Service
+) -> Mapping[str, SecretValue]:
+    """The secrets of bound contexts that a service's objects may reference."""
+    rows = await tx[ContextBindingStore].select(service_id=service.id)
+    ids = {row.context_id for row in rows}
+    found = await tx[ContextStore].select(id=ids, by_reference=True) if ids else []
+    return {
+        reference_name(context, key): SecretValue(
+            f"{context.id}.{context.secrets_version}", value.encode()
+        )
+        for context in found
+        for key, value in open_context_secrets(deps, context).items()
+    }
+
+
+async def store_secret_flags(tx: Transaction, service_ids: Collection[str]) -> None:
+    """Stores on services whether their objects may reference secrets; most may not."""
+    uses = await tx[SecretUseStore].select(service_id=service_ids)
+    bindings = await tx[ContextBindingStore].select(service_id=service_ids)
+    ids = {binding.context_id for binding in bindings}
+    secretive = await tx[ContextStore].select(id=ids, by_reference=True) if ids else []
+    known = {context.id for context in secretive}
+    having = {use.service_id for use in uses}
+    having |= {binding.service_id for binding in bindings if binding.context_id in known}
+    for service in await tx[ServiceStore].select(id=service_ids, deleted_at=ANY):
+        if service.uses_secrets != (service.id in having):
+            await tx[ServiceStore].change(service.id, uses_secrets=service.id in having)

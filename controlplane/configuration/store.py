@@ -1,0 +1,101 @@
+"""Tables of configuration flow: exports, imports and overrides."""
+
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    UniqueConstraint,
+)
+
+from controlplane.configuration.model.contexts import ServiceContext
+from controlplane.configuration.model.flow import ServiceExport, ServiceImport, ValueType
+from controlplane.configuration.model.overrides import ContextOverride, OverrideLayer
+from controlplane.configuration.ports import (
+    ContextOverrideStore,
+    ContextStore,
+    ServiceExportStore,
+    ServiceImportStore,
+)
+from controlplane.platform.store.columns import JSON_TEXT, EnumColumn, JsonColumn, UtcColumn
+from controlplane.platform.store.rows import rows
+from controlplane.platform.store.schema import _id, _times, metadata
+from controlplane.platform.store.transaction import Repositories
+from controlplane.services.model.parts import ContextBinding
+from controlplane.services.ports import ContextBindingStore
+
+service_exports = Table(
+    "service_exports",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
+    Column("name", String(63), nullable=False),
+    Column("type", EnumColumn(ValueType), nullable=False),
+    Column("value", JSON_TEXT, nullable=False),
+    Column("shared", Boolean, nullable=False),
+    UniqueConstraint("service_id", "name"),
+)
+
+service_imports = Table(
+    "service_imports",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
+    Column("alias", String(63), nullable=False),
+    Column("source_id", String(36), nullable=False, index=True),
+    Column("export", String(63), nullable=False),
+    Column("default", JSON_TEXT, nullable=False),
+    UniqueConstraint("service_id", "alias"),
+)
+
+context_overrides = Table(
+    "context_overrides",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("context_id", String(36), ForeignKey("contexts.id"), nullable=False),
+    Column("layer", EnumColumn(OverrideLayer), nullable=False),
+    Column("place_id", String(36), nullable=False, index=True),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("updated_at", UtcColumn, nullable=False),
+    Column("actor", String(320), nullable=False),
+    Column("configuration", JsonColumn(dict[str, Any]), nullable=False),
+    UniqueConstraint("context_id", "layer", "place_id"),
+)
+
+
+contexts = Table(
+    "contexts",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("configuration", JsonColumn(dict[str, Any]), nullable=False),
+    Column("sealed", LargeBinary),
+    Column("project_id", String(36), index=True),
+    Column("types", JsonColumn(dict[str, str]), nullable=False),
+    Column("by_reference", Boolean, nullable=False),
+    Column("secrets_version", Integer, nullable=False),
+)
+
+
+context_bindings = Table(
+    "context_bindings",
+    metadata,
+    _id(),
+    Column("context_id", String(36), ForeignKey("contexts.id"), nullable=False, index=True),
+    Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
+    UniqueConstraint("service_id", "context_id"),
+)
+
+REPOSITORIES: Repositories = {
+    ContextStore: rows(contexts, ServiceContext, ("name",)),
+    ContextBindingStore: rows(context_bindings, ContextBinding),
+    ServiceExportStore: rows(service_exports, ServiceExport),
+    ServiceImportStore: rows(service_imports, ServiceImport),
+    ContextOverrideStore: rows(context_overrides, ContextOverride),
+}

@@ -1,0 +1,106 @@
+"""Renders services when a repository or a service changes, and every 60 s."""
+
+from collections.abc import Callable
+from functools import partial
+
+from controlplane.delivery.operations.render_reconciler import RenderReconciler
+from controlplane.platform.context import RENDER_SERVICES
+from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.loops.keyed import WorkQueue
+from controlplane.platform.loops.retry import retry_forever
+from controlplane.platform.ports import LOST_WAKES, Bus, Store
+from controlplane.repositories.operations import RepositoryOperations
+from controlplane.repositories.ports import RepositoryStore
+from core.errors import TowlineError
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.spec.source import RepositoryState
+
+_SWEEP_SECONDS = 60.0
+
+
+class RenderLoop:
+    """Drives `RenderReconciler`, with one run per repository at a time.
+
+    `delivers` is True if this process handles the repository, and not another replica. If two
+    replicas do, the rows show the second one that nothing is left to do.
+    """
+
+    def __init__(
+        self,
+        delivery: RenderReconciler,
+        repositories: RepositoryOperations,
+        manifests: ManifestSource,
+        store: Store,
+        bus: Bus,
+        clock: Clock,
+        delivers: Callable[[str], bool],
+    ) -> None:
+        self._delivers = delivers
+        self._delivery = delivery
+        self._repositories = repositories
+        self._manifests = manifests
+        self._store = store
+        self._bus = bus
+        self._clock = clock
+        self._states: dict[str, RepositoryState] = {}
+        self._wanted: dict[str, set[str]] = {}
+        self.tasks = Tasks("delivery")
+        self._work = WorkQueue("deliver", self._deliver, self.tasks, clock)
+
+    async def start(self) -> None:
+        """Follows all repositories, and renders changes made meanwhile."""
+        self._manifests.on_state(self._on_state)
+        await self._repositories.follow_all()
+        self.tasks.forever("wakes", self._follow())
+        self.tasks.forever("sweep", self._sweep())
+
+    def _on_state(self, state: RepositoryState) -> None:
+        self._states[state.repository_id] = state
+        self._ask(state.repository_id)
+
+    def _ask(self, repository_id: str, service_id: str = "") -> None:
+        """Schedules one service, or all of the repository without an id."""
+        self._wanted.setdefault(repository_id, set()).add(service_id)
+        self._work.ask(repository_id)
+
+    async def _deliver(self, repository_id: str) -> None:
+        state = self._states.pop(repository_id, None)
+        wanted = self._wanted.pop(repository_id, {""})
+        if not self._delivers(repository_id):
+            return
+        try:
+            await self._delivery.deliver(repository_id, None if "" in wanted else wanted)
+            if state is not None:
+                await self._repositories.store_state(state)
+        except TowlineError:
+            self._wanted.setdefault(repository_id, set()).update(wanted)
+            raise
+
+    async def _follow(self) -> None:
+        async for topic, key in self._bus.subscribe(RENDER_SERVICES, LOST_WAKES):
+            if topic == LOST_WAKES:
+                await retry_forever("sweep", self._schedule_all, self._clock)
+                continue
+            await retry_forever("follow", partial(self._follow_refs, key), self._clock)
+
+    async def _follow_refs(self, key: str) -> None:
+        repository_id, _, service_id = key.partition("/")
+        if service_id:
+            await self._repositories.ensure_followed(repository_id, service_id)
+        else:
+            await self._repositories.update_followed_refs(repository_id)
+        self._ask(repository_id, service_id)
+
+    async def _sweep(self) -> None:
+        while True:
+            await self._clock.sleep(_SWEEP_SECONDS)
+            await retry_forever("sweep", self._schedule_all, self._clock)
+            await retry_forever("polls", self._repositories.store_polls, self._clock)
+
+    async def _schedule_all(self) -> None:
+        async with self._store.read() as tx:
+            repositories = await tx[RepositoryStore].select()
+        for repository in repositories:
+            await self._repositories.update_followed_refs(repository.id)
+            self._ask(repository.id)

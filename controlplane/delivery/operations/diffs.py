@@ -1,0 +1,271 @@
+"""Previews of a change: its effect on one service, or on all services of a repository."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controlplane.authorization import Actor, Verb, require, require_member
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.configuration.operations.contexts import template_values
+from controlplane.delivery.operations.render_reconciler import render_parameters
+from controlplane.platform.context import OperationContext
+from controlplane.repositories.operations import find_repository
+from controlplane.services.model.service import Service
+from controlplane.services.operations.services import find_service
+from controlplane.services.operations.sources import resolve_sources, sources_of
+from controlplane.services.ports import RevisionStore, ServiceStore
+from core.errors import Conflict, Invalid, LimitExceeded, NotFound, TowlineError
+from core.identity import ClusterId, RepositoryId
+from core.spec.bundle import Bundle, open_bundle
+from core.spec.diff import Difference, compare_bundles
+from core.spec.source import Commit
+
+_BATCH = 32
+_MAX_AFFECTED = 5_000
+_MAX_GROUPS = 200
+_OBJECTS_A_GROUP = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceDiff:
+    """Difference between two states of a service; `commit` is the commit that `new` was rendered
+    from."""
+
+    service: Service
+    old: str | None
+    new: str
+    commit: Commit | None
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceInCluster:
+    """A service and the handle of its cluster."""
+
+    service: Service
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetGroup:
+    """Services on which a commit has the same effect: one render, one difference, or one error."""
+
+    old: str | None
+    new: str | None
+    error: str | None
+    difference: Difference
+    members: tuple[ServiceInCluster, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDiff:
+    """Effect of a commit on all services of its repository that the actor may see.
+
+    `unchanged` services read nothing that the commit changes, or render to the same digest.
+    `groups` contains at most 200 groups, the largest first; `more` counts the others.
+    """
+
+    commit: Commit
+    compared: int
+    unchanged: int
+    groups: tuple[FleetGroup, ...] = ()
+    more: int = 0
+
+
+@dataclass(slots=True)
+class _Affected:
+    """Services that share a result, while results are collected."""
+
+    members: list[ServiceInCluster] = field(default_factory=list)
+
+
+class Diffs:
+    """Operations that compare states; they change nothing."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def of_service(
+        self,
+        actor: Actor,
+        id: str,
+        *,
+        ref: str | None = None,
+        new: str | None = None,
+        old: str | None = None,
+    ) -> ServiceDiff:
+        """Difference that a ref would make to a service, or between two of its past digests.
+
+        Without `old`, compares with the present digest. NotFound: the ref does not exist, or the
+        service never had the digest. Invalid: it does not render.
+        """
+        service, cluster = await self._service(actor, id)
+        if ref and not new:
+            return await self._of_ref(service, cluster, ref)
+        if new and not ref:
+            return await self._of_digests(service, cluster, new, old)
+        raise Invalid("specify either ref or newDigest")
+
+    async def _of_ref(self, service: Service, cluster: Cluster, ref: str) -> ServiceDiff:
+        if service.repository_id is None:
+            raise Invalid(f"service {service.name!r} has no repository")
+        commit = await self._context.manifests.resolve(service.repository_id, ref)
+        rendered = await self._render(service, cluster, commit.sha)
+        old = await self._current(service, cluster)
+        new = open_bundle(rendered, await self._context.manifests.bundle(rendered))
+        return ServiceDiff(service, service.digest, rendered, commit, compare_bundles(old, new))
+
+    async def _of_digests(
+        self, service: Service, cluster: Cluster, new: str, old: str | None
+    ) -> ServiceDiff:
+        before = await self._past_bundle(service, cluster, old or service.digest)
+        after = await self._past_bundle(service, cluster, new)
+        return ServiceDiff(
+            service, old or service.digest, new, None, compare_bundles(before, after)
+        )
+
+    async def of_fleet(
+        self, actor: Actor, repository_id: str, ref: str, only: Collection[str] | None = None
+    ) -> FleetDiff:
+        """Effect of a branch, tag or commit on every service that follows its repository.
+
+        Leaves out services that a pipeline promotes or that are pinned, since a merge does not
+        change them. `only` selects services regardless of that.
+        """
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            repository = await find_repository(tx, repository_id)
+            require(actor, Verb.READ, repository.target)
+            rows = await tx[ServiceStore].select(repository_id=repository.id)
+            services = [
+                service
+                for service in rows
+                if _is_affected_by_merge(service, only) and actor.may(Verb.READ, service.target)
+            ]
+            found = await tx[ClusterStore].select(id={service.cluster_id for service in services})
+        clusters = {cluster.id: cluster for cluster in found}
+        commit = await self._context.manifests.resolve(repository.id, ref)
+        affected = await self._affected(repository.id, commit, services)
+        outcomes = await self._outcomes(affected, clusters, commit)
+        groups = [await self._group(key, found.members) for key, found in outcomes.items()]
+        groups.sort(key=lambda group: -len(group.members))
+        changed = sum(len(group.members) for group in groups)
+        return FleetDiff(
+            commit,
+            len(services),
+            len(services) - changed,
+            tuple(groups[:_MAX_GROUPS]),
+            max(0, len(groups) - _MAX_GROUPS),
+        )
+
+    async def _service(self, actor: Actor, id: str) -> tuple[Service, Cluster]:
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            service = await find_service(tx, id)
+            require(actor, Verb.READ, service.target)
+            cluster = await tx[ClusterStore].get(service.cluster_id)
+        if cluster is None:
+            raise Conflict(f"the cluster of service {service.name!r} was deleted")
+        return service, cluster
+
+    async def _render(self, service: Service, cluster: Cluster, sha: str) -> str:
+        async with self._context.store.read() as tx:
+            contexts = await template_values(self._context, tx, [service])
+            sources = await sources_of(tx, [service.id])
+        parameters = render_parameters(service, cluster, contexts.get(service.id, {}))
+        taken = resolve_sources(self._context, sources.get(service.id, ()))
+        request = service.render_request(sha, parameters, taken.folders)
+        return (await self._context.manifests.render(request)).digest
+
+    async def _current(self, service: Service, cluster: Cluster) -> Bundle | None:
+        return await self._past_bundle(service, cluster, service.digest) if service.digest else None
+
+    async def _past_bundle(self, service: Service, cluster: Cluster, digest: str | None) -> Bundle:
+        """A bundle that the service has or had, rendered again if the git cache lost it."""
+        if digest is None:
+            raise NotFound(f"service {service.name!r} was never rendered")
+        async with self._context.store.read() as tx:
+            revisions = await tx[RevisionStore].select(service_id=service.id, digest=digest)
+        if not revisions and digest != service.digest:
+            raise NotFound(f"service {service.name!r} never had {digest[:80]}")
+        try:
+            return open_bundle(digest, await self._context.manifests.bundle(digest))
+        except NotFound:
+            if not revisions or await self._render(service, cluster, revisions[0].sha) != digest:
+                raise
+            return open_bundle(digest, await self._context.manifests.bundle(digest))
+
+    async def _affected(
+        self, repository_id: RepositoryId, commit: Commit, services: Sequence[Service]
+    ) -> list[Service]:
+        """Services whose last render read a path that differs in this commit."""
+        paths = {path for service in services for path in service.reads or (service.folder,)}
+        ids = await self._context.manifests.trees(repository_id, commit.sha, paths)
+        affected = [
+            service
+            for service in services
+            if not service.reads or any(ids.get(path) != was for path, was in service.reads.items())
+        ]
+        if len(affected) > _MAX_AFFECTED:
+            raise LimitExceeded(
+                f"{len(affected):,} services would be rendered, but at most {_MAX_AFFECTED:,} are "
+                "allowed"
+            )
+        return affected
+
+    async def _outcomes(
+        self, services: Sequence[Service], clusters: Mapping[ClusterId, Cluster], commit: Commit
+    ) -> dict[tuple[str | None, str | None, str | None], _Affected]:
+        outcomes: dict[tuple[str | None, str | None, str | None], _Affected] = {}
+        for start in range(0, len(services), _BATCH):
+            batch = [
+                service
+                for service in services[start : start + _BATCH]
+                if service.cluster_id in clusters
+            ]
+            results = await asyncio.gather(
+                *(self._outcome(service, clusters[service.cluster_id], commit) for service in batch)
+            )
+            for service, (digest, error) in zip(batch, results, strict=True):
+                if error is None and digest == service.digest:
+                    continue
+                key = (service.digest, digest, error)
+                place = ServiceInCluster(service, clusters[service.cluster_id].handle)
+                outcomes.setdefault(key, _Affected()).members.append(place)
+        return outcomes
+
+    async def _outcome(
+        self, service: Service, cluster: Cluster, commit: Commit
+    ) -> tuple[str | None, str | None]:
+        """The digest at a commit, or the error of the render."""
+        try:
+            return await self._render(service, cluster, commit.sha), None
+        except TowlineError as error:
+            return None, error.message
+
+    async def _group(
+        self, key: tuple[str | None, str | None, str | None], members: Iterable[ServiceInCluster]
+    ) -> FleetGroup:
+        old, new, error = key
+        if error is not None:
+            return FleetGroup(old, new, error, Difference(), tuple(members))
+        try:
+            difference = compare_bundles(
+                await self._opened(old), await self._opened(new), most=_OBJECTS_A_GROUP
+            )
+        except TowlineError as lost:
+            return FleetGroup(old, new, lost.message, Difference(), tuple(members))
+        return FleetGroup(old, new, None, difference, tuple(members))
+
+    async def _opened(self, digest: str | None) -> Bundle | None:
+        if digest is None:
+            return None
+        return open_bundle(digest, await self._context.manifests.bundle(digest))
+
+
+def _is_affected_by_merge(service: Service, only: Collection[str] | None) -> bool:
+    """True if the service is one of `only`; without `only`, if a merge can change it."""
+    if only is not None:
+        return service.id in only
+    return not service.promoted and service.pinned is None

@@ -1,0 +1,458 @@
+"""Brings services up to date with their commits: finds changed services and renders them.
+
+A service is rendered again only if a path that its last render read has another git id.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import structlog
+
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.operations.freezes import frozen_clusters
+from controlplane.clusters.ports import ClusterStore
+from controlplane.configuration.operations.contexts import template_values
+from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.ports import Transaction
+from controlplane.repositories.model.repository import Repository
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.quarantine import DeniedRevision
+from controlplane.services.model.render_state import RenderState
+from controlplane.services.model.service import Revision, Service
+from controlplane.services.model.sources import ServiceSource
+from controlplane.services.operations.dependencies import dependency_groups, waiting_services
+from controlplane.services.operations.quarantine import denied_among, quarantine_entry, quarantined
+from controlplane.services.operations.sources import (
+    RenderSources,
+    mark_source_users_for_render,
+    resolve_sources,
+    source_trees,
+    sources_of,
+    store_source_commits,
+)
+from controlplane.services.ports import (
+    LedgerStore,
+    RenderStateStore,
+    RevisionStore,
+    ServiceSourceStore,
+    ServiceStore,
+)
+from core.errors import Invalid, TowlineError
+from core.identity import ClusterId
+from core.spec.source import Commit, RenderedBundle, RepositoryKind, RepositoryState, chart_of_ref
+
+log = structlog.get_logger(__name__)
+
+_BATCH = 100
+_COLUMNS = tuple(column.name for column in fields(Service))
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """Result of one service: a render, or the reason why there is none."""
+
+    service: Service | RenderState
+    commit: Commit | None
+    rendered: RenderedBundle | None = None
+    reads: Mapping[str, str] | None = None
+    error: str | None = None
+    waiting: bool = False
+    taken: RenderSources = RenderSources()
+    trees: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def revisions(self) -> tuple[str | None, str | None]:
+        """The commit and the digest of the result."""
+        commit = self.commit.sha if self.commit else None
+        return commit, self.rendered.digest if self.rendered else None
+
+
+@dataclass(frozen=True, slots=True)
+class _StaleService:
+    """A service that has to be rendered: its render state, and the git ids of its paths at the
+    commit."""
+
+    state: RenderState
+    commit: Commit
+    ids: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _RenderTask:
+    """A service to render at a commit; `ids` are git ids of the paths that its last render read."""
+
+    service: Service
+    commit: Commit
+    ids: Mapping[str, str | None]
+
+
+class RenderReconciler:
+    """Renders services at the commits that they follow."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def deliver(self, repository_id: str, only: Collection[str] | None = None) -> int:
+        """Renders changed services of a repository, and offers them to agents; returns their
+        number.
+
+        `only` limits it to these services.
+        """
+        wanted = {} if only is None else {"id": only}
+        async with self._context.store.read() as tx:
+            repository = await tx[RepositoryStore].get(repository_id)
+            if repository is None:
+                return 0
+            further = await tx[ServiceSourceStore].select(repository_id=repository_id)
+            frozen = await frozen_clusters(tx)
+            found = await tx[RenderStateStore].select(repository_id=repository_id, **wanted)
+        states = [state for state in found if state.cluster_id not in frozen]
+        commits = self._commits(repository)
+        if only is None:
+            await mark_source_users_for_render(self._context, repository.id, commits, further)
+        stale, failed = await self._changed(repository, commits, states)
+        count = await self._keep(failed) if failed else 0
+        return count + await self._render_all(stale) if stale else count
+
+    async def _render_all(self, stale: Mapping[str, _StaleService]) -> int:
+        """Renders services in the order of their dependencies; returns how many changed."""
+        async with self._context.store.read() as tx:
+            services = await tx[ServiceStore].select(id=stale)
+            homes = {service.cluster_id for service in services}
+            clusters = {c.id: c for c in await tx[ClusterStore].select(id=homes)}
+        # A change made meanwhile has already requested another delivery.
+        same = [
+            service for service in services if not _was_changed(stale[service.id].state, service)
+        ]
+        count = 0
+        for group in dependency_groups(same):
+            for start in range(0, len(group), _BATCH):
+                batch = [
+                    _RenderTask(service, stale[service.id].commit, stale[service.id].ids)
+                    for service in group[start : start + _BATCH]
+                ]
+                count += await self._keep(await self._outcomes(batch, clusters))
+        return count
+
+    async def _outcomes(
+        self, looks: Sequence[_RenderTask], clusters: Mapping[ClusterId, Cluster]
+    ) -> list[_Outcome]:
+        """Renders the services that do not wait for dependencies."""
+        services = [look.service for look in looks]
+        async with self._context.store.read() as tx:
+            held = await waiting_services(tx, services)
+            contexts = await template_values(self._context, tx, services)
+            sources = await sources_of(tx, [service.id for service in services])
+        waiting = [
+            _Outcome(look.service, look.commit, waiting=True)
+            for look in looks
+            if look.service.id in held
+        ]
+        free = [look for look in looks if look.service.id not in held]
+        rendered = await asyncio.gather(
+            *(
+                self._render(
+                    look,
+                    clusters[look.service.cluster_id],
+                    contexts.get(look.service.id, {}),
+                    sources.get(look.service.id, ()),
+                )
+                for look in free
+            )
+        )
+        return waiting + rendered
+
+    def _commits(self, repository: Repository) -> Mapping[str, Commit]:
+        state = self._context.manifests.state(repository.id)
+        return state.commits if state is not None else repository.commits
+
+    async def _changed(
+        self,
+        repository: Repository,
+        commits: Mapping[str, Commit],
+        states: Iterable[RenderState],
+    ) -> tuple[dict[str, _StaleService], list[_Outcome]]:
+        """The services to render, by id, and the results of those that cannot be rendered."""
+        wanted: dict[str, list[RenderState]] = {}
+        failed = []
+        known = self._context.manifests.state(repository.id)
+        for state in states:
+            if state.ignores_commits:
+                continue
+            if state.target_ref in commits:
+                wanted.setdefault(state.target_ref, []).append(state)
+            elif (problem := _missing_commit_reason(repository, known, state)) not in (
+                None,
+                state.render_error,
+            ):
+                failed.append(_Outcome(state, None, error=problem))
+        stale: dict[str, _StaleService] = {}
+        for ref, group in wanted.items():
+            commit = commits[ref]
+            paths = {path for state in group for path in state.paths}
+            ids = await self._context.manifests.trees(repository.id, commit.sha, paths)
+            stale |= {
+                state.id: _StaleService(state, commit, ids)
+                for state in group
+                if state.is_stale(ids)
+            }
+        return stale, failed
+
+    async def _render(
+        self,
+        look: _RenderTask,
+        cluster: Cluster,
+        given: Mapping[str, Mapping[str, Any]],
+        sources: Sequence[ServiceSource],
+    ) -> _Outcome:
+        service, commit = look.service, look.commit
+        try:
+            parameters = render_parameters(service, cluster, given)
+            taken = resolve_sources(self._context, sources)
+            request = service.render_request(commit.sha, parameters, taken.folders)
+            rendered = await self._context.manifests.render(request)
+            reads = await read_paths(self._context, service, commit.sha, rendered, look.ids)
+            trees = await source_trees(self._context, taken)
+        except TowlineError as error:
+            return _Outcome(service, commit, error=_storable(error.message))
+        return _Outcome(service, commit, rendered, reads, taken=taken, trees=trees)
+
+    async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
+        """Writes the results in one transaction, then notifies agents and subscribers."""
+        moved, ledger_entries, revisions = [], [], []
+        changes: dict[str, Mapping[str, Any]] = {}
+        outcomes = list(outcomes)
+        async with self._context.store.write() as tx:
+            refused = await denied_among(
+                tx, (revision for each in outcomes for revision in each.revisions)
+            )
+            locked = await tx[ServiceStore].lock({outcome.service.id for outcome in outcomes})
+            now = {service.id: service for service in locked}
+            for outcome in outcomes:
+                current = now.get(outcome.service.id)
+                if current is None or _was_changed(outcome.service, current):
+                    continue
+                await store_source_commits(tx, outcome.taken, outcome.trees)
+                after, entries = self._apply(outcome, current, refused)
+                if not (columns := _difference(current, after)):
+                    continue
+                if after.revision_id != current.revision_id:
+                    revisions.append(_revision(outcome, after))
+                changes[after.id] = columns
+                ledger_entries += entries
+                moved.append(after)
+            await tx[RevisionStore].add_each(revisions)
+            await tx[ServiceStore].change_each(changes)
+            await tx[LedgerStore].append(ledger_entries)
+        for service in moved:
+            self._context.bus.publish(SERVICE, service.id)
+            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+        return len(moved)
+
+    def _apply(
+        self, outcome: _Outcome, before: Service, refused: Mapping[str | None, DeniedRevision]
+    ) -> tuple[Service, list[LedgerEntry]]:
+        """The service after a result, and the ledger entries for it."""
+        if outcome.waiting:
+            return replace(before, waiting=True, render_error=None), []
+        before = replace(before, waiting=False, waived=False)
+        if outcome.rendered is None or outcome.commit is None:
+            if outcome.error == before.render_error:
+                return before, []
+            after = replace(before, render_error=outcome.error)
+            return after, [
+                self._entry(after, LedgerStage.RENDER_FAILED, outcome, outcome.error or "")
+            ]
+        rendered = outcome.rendered
+        after = replace(
+            before,
+            render_error=None,
+            source=rendered.source,
+            reads=dict(outcome.reads or {}),
+        )
+        now = self._context.clock.now()
+        bad = refused.get(rendered.digest) or refused.get(outcome.commit.sha)
+        if bad is not None and rendered.digest != before.digest:
+            after = quarantined(after, bad, rendered.digest, now)
+            is_new = after.hold is not None and after.hold != before.hold
+            return after, [quarantine_entry(after, after.hold, bad.actor)] if is_new else []
+        author = outcome.commit.author[:512]
+        after = replace(
+            after,
+            sha=outcome.commit.sha,
+            author=author,
+            **after.columns_for_digest(rendered.digest),
+        )
+        if rendered.digest == before.digest:
+            return after, []
+        after = replace(
+            after,
+            digest=rendered.digest,
+            attestation=rendered.attestation,
+            bundle_bytes=rendered.size,
+            object_count=rendered.count,
+            sequence=before.sequence + 1,
+            revision_id=self._context.new_id(),
+            updated_at=now,
+        )
+        return after, [self._entry(after, LedgerStage.RENDERED, outcome, outcome.commit.subject)]
+
+    def _entry(
+        self, service: Service, stage: LedgerStage, outcome: _Outcome, message: str
+    ) -> LedgerEntry:
+        commit = outcome.commit
+        state = (
+            self._context.manifests.state(service.repository_id) if service.repository_id else None
+        )
+        detail = {}
+        if commit is not None:
+            detail["committed_at"] = commit.committed_at.isoformat()
+        if state is not None and state.fetched_at is not None:
+            detail["fetched_at"] = state.fetched_at.isoformat()
+        return LedgerEntry(
+            service_id=service.id,
+            cluster_id=service.cluster_id,
+            stage=stage,
+            at=self._context.clock.now(),
+            sequence=service.sequence,
+            sha=commit.sha if commit else None,
+            digest=service.digest,
+            revision_id=service.revision_id,
+            actor=commit.author if commit else "",
+            message=message[:1000],
+            detail=detail,
+        )
+
+
+async def read_paths(
+    deps: OperationContext,
+    service: Service,
+    commit: str,
+    rendered: RenderedBundle,
+    known: Mapping[str, str | None] | None = None,
+) -> dict[str, str]:
+    """Git ids of all paths that a render read; `known` avoids repeated queries."""
+    paths = rendered.reads or (service.folder,)
+    ids = dict(known or {})
+    more = [path for path in paths if path not in ids]
+    if more and service.repository_id:
+        ids |= await deps.manifests.trees(service.repository_id, commit, more)
+    return {path: ids.get(path) or "" for path in paths}
+
+
+def _missing_commit_reason(
+    repository: Repository, known: RepositoryState | None, state: RenderState
+) -> str | None:
+    """Reason why a service has no commit to render; None while it is unknown.
+
+    Fetch errors are shown on the repository, and on services that were never rendered.
+    """
+    if known is None:
+        return None
+    if state.target_ref in known.missing:
+        return f"{repository.url} has no {_ref_in_words(repository, state.target_ref)}"
+    if known.error is not None and state.source is None:
+        return f"{repository.url} cannot be read: {known.error}"
+    return None
+
+
+def _ref_in_words(repository: Repository, ref: str) -> str:
+    """The meaning of a ref, in words."""
+    chart = chart_of_ref(ref) if repository.kind is RepositoryKind.HELM else None
+    if chart is None:
+        return f"branch, tag or commit {ref!r}"
+    return f"chart {chart[0]!r} in a version {chart[1]}"
+
+
+def _storable(text: str) -> str:
+    """A renderer's error text that every database accepts.
+
+    Otherwise one service's error would fail the transaction of all others.
+    """
+    whole = text.encode("utf-8", "replace").decode()
+    return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _difference(before: Service, after: Service) -> dict[str, Any]:
+    """The columns that changed."""
+    pairs = ((name, getattr(before, name), getattr(after, name)) for name in _COLUMNS)
+    return {name: value for name, was, value in pairs if value != was}
+
+
+def _was_changed(before: Service | RenderState, now: Service) -> bool:
+    """True if a user changed the service while it was being rendered."""
+    return (before.updated_at, before.pinned) != (now.updated_at, now.pinned)
+
+
+def render_parameters(
+    service: Service, cluster: Cluster, given: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The values that templates can use; a render depends only on the values that it reads.
+
+    `given` is the service's entry of `contexts.values_of`. Invalid: an import of the service cannot
+    be resolved.
+    """
+    if problem := given.get("problem"):
+        raise Invalid(problem["message"])
+    return {
+        "cluster": {
+            "handle": cluster.handle,
+            "name": cluster.name,
+            "tags": dict(cluster.tags),
+            "metadata": dict(cluster.metadata),
+            "currentVersion": cluster.kubernetes_version,
+            "distro": cluster.distribution.value if cluster.distribution else None,
+            "apiVersions": list(cluster.facts.api_versions),
+        },
+        "configuration": dict(service.configuration),
+        "contexts": {name: dict(values) for name, values in given.get("contexts", {}).items()},
+        "imports": dict(given.get("imports", {})),
+        "service": {"name": service.name, "namespace": service.namespace},
+    }
+
+
+async def mark_for_render(
+    tx: Transaction, clusters: Iterable[tuple[Cluster, Cluster]]
+) -> set[tuple[str, str]]:
+    """Marks services that may render differently for a changed Kubernetes version or API list.
+
+    Each pair is a cluster before and after the change. Returns the topics and keys to publish.
+    Services with an unchanged result are not rolled out again.
+    """
+    ids = [after.id for before, after in clusters if _rendered_for(before) != _rendered_for(after)]
+    if not ids:
+        return set()
+    services = await tx[ServiceStore].select(cluster_id=ids, promoted=False, pinned=None)
+    users = [
+        service for service in services if service.repository_id and service.source is not None
+    ]
+    await tx[ServiceStore].change_each({service.id: {"source": None} for service in users})
+    return {(RENDER_SERVICES, f"{service.repository_id}/{service.id}") for service in users}
+
+
+def _rendered_for(cluster: Cluster) -> tuple[str | None, Sequence[str]]:
+    return cluster.kubernetes_version, cluster.facts.api_versions
+
+
+def _revision(outcome: _Outcome, service: Service) -> Revision:
+    commit = outcome.commit
+    if commit is None or outcome.rendered is None or service.revision_id is None:
+        raise ValueError("a revision needs a rendered commit")
+    return Revision(
+        id=service.revision_id,
+        service_id=service.id,
+        sha=commit.sha,
+        ref=service.ref,
+        folder=service.folder,
+        digest=outcome.rendered.digest,
+        attestation=outcome.rendered.attestation,
+        source=outcome.rendered.source,
+        author=commit.author[:512],
+        subject=commit.subject[:512],
+        committed_at=commit.committed_at,
+        inserted_at=service.updated_at,
+        actor=commit.author[:320],
+    )

@@ -1,0 +1,4 @@
+"""Generators in the GraphQL API.
+
+Thin resolvers over the operations.
+"""

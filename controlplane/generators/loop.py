@@ -1,0 +1,118 @@
+"""Reconciles generators when clusters, services, repositories or the generators change.
+
+Reconciles all generators every 60 s too, since changes of pull requests cause no event.
+"""
+
+import asyncio
+
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.generators.operations.reconciler import GeneratorReconciler
+from controlplane.platform.context import CLUSTER, GENERATORS, SERVICE
+from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.loops.keyed import WorkQueue
+from controlplane.platform.loops.retry import retry_forever
+from controlplane.platform.ports import Bus, Store
+from core.identity import ClusterId
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.spec.source import RepositoryState
+
+_SWEEP_SECONDS = 60.0
+_GATHER_SECONDS = 0.25
+_UNKNOWN = object()
+
+
+class GeneratorLoop:
+    """Drives `GeneratorReconciler`, with one run per generator at a time."""
+
+    def __init__(
+        self,
+        targets: GeneratorReconciler,
+        manifests: ManifestSource,
+        store: Store,
+        bus: Bus,
+        clock: Clock,
+    ) -> None:
+        self._targets = targets
+        self._manifests = manifests
+        self._store = store
+        self._bus = bus
+        self._clock = clock
+        self._marks: dict[str, object] = {}
+        self._sources: dict[str, set[str]] = {}
+        self._changed: set[str] = set()
+        self._any_changed = asyncio.Event()
+        self.tasks = Tasks("targets")
+        self._work = WorkQueue("target", targets.reconcile, self.tasks, clock)
+
+    async def start(self) -> None:
+        """Starts in the background."""
+        self._manifests.on_state(self._on_state)
+        self.tasks.forever("wakes", self._follow())
+        self.tasks.forever("clusters", self._follow_clusters())
+        self.tasks.forever("sweep", self._sweep())
+
+    def _on_state(self, state: RepositoryState) -> None:
+        for key in self._sources.get(state.repository_id, ()):
+            self._work.ask(key)
+
+    async def _follow(self) -> None:
+        async for topic, key in self._bus.subscribe(CLUSTER, SERVICE, GENERATORS):
+            if topic == CLUSTER:
+                self._changed.add(key)
+                self._any_changed.set()
+            elif topic == SERVICE:
+                for definition_key in self._sources.get(key, ()):
+                    self._work.ask(definition_key)
+            elif key:
+                await retry_forever("sources", self._note_sources, self._clock)
+                self._work.ask(key)
+            else:
+                await retry_forever("all", self._schedule_all, self._clock)
+
+    async def _sweep(self) -> None:
+        while True:
+            await retry_forever("sweep", self._schedule_all, self._clock)
+            await self._clock.sleep(_SWEEP_SECONDS)
+
+    async def _schedule_all(self) -> None:
+        await self._note_sources()
+        for key in await self._targets.keys():
+            self._work.ask(key)
+
+    async def _note_sources(self) -> None:
+        """Reads which services and repositories each generator depends on."""
+        self._sources = await self._targets.sources()
+
+    async def _follow_clusters(self) -> None:
+        """Handles clusters that change at about the same time together.
+
+        Otherwise, 1,000 agents that connect at once would cause 1,000 reads of all generators.
+        """
+        while True:
+            await self._any_changed.wait()
+            self._any_changed.clear()
+            changed, self._changed = self._changed, set()
+            await retry_forever("clusters", lambda ids=changed: self._clusters(ids), self._clock)
+            await self._clock.sleep(_GATHER_SECONDS)
+
+    async def _clusters(self, ids: set[str]) -> None:
+        """Reconciles all generators if a change of these clusters matters to selectors."""
+        async with self._store.read() as tx:
+            found = {cluster.id: cluster for cluster in await tx[ClusterStore].select(id=ids)}
+        marks: dict[str, object] = {
+            id: _selector_properties(found.get(ClusterId(id))) for id in ids
+        }
+        if any(self._marks.get(id, _UNKNOWN) != mark for id, mark in marks.items()):
+            self._marks |= marks
+            await self._schedule_all()
+
+
+def _selector_properties(cluster: Cluster | None) -> object:
+    """The properties of a cluster that selectors and service names use."""
+    if cluster is None:
+        return None
+    tags = tuple(sorted(cluster.tags.items()))
+    named = (cluster.handle, cluster.name, cluster.project_id, cluster.distribution)
+    return (*named, cluster.mode, cluster.ending_at, tags)

@@ -1,0 +1,4 @@
+"""Values and pure rules of generators.
+
+No store, no clock, no network.
+"""

@@ -1,0 +1,75 @@
+"""Managed namespaces: a namespace with labels, annotations and a
+quota on every matching cluster.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from controlplane.generators.model.definitions import GeneratorDefinition
+from controlplane.platform.names import check_label
+from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.templates import ServiceTemplate
+from core.errors import Invalid
+from core.spec.bundle import KubeObject
+
+QUOTA = "towline"
+_MAX_ENTRIES = 64
+_RESERVED = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedNamespace(GeneratorDefinition):
+    """A namespace, and an optional service in it, defined by `template`.
+
+    `quota` is the `hard` of a ResourceQuota: `pods`, `requests.cpu` and so on. Without it there is
+    no quota.
+    """
+
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    quota: Mapping[str, str] = field(default_factory=dict)
+    template: ServiceTemplate | None = None
+
+    @property
+    def kind(self) -> OwnerKind:
+        return OwnerKind.NAMESPACE
+
+    def checked(self) -> "ManagedNamespace":
+        """Returns itself. Raises Invalid for an invalid name or too many entries."""
+        check_label(self.namespace, "namespace")
+        if self.namespace in _RESERVED:
+            raise Invalid(f"{self.namespace} belongs to Kubernetes itself", field="namespace")
+        parts = (("labels", self.labels), ("annotations", self.annotations), ("quota", self.quota))
+        for where, words in parts:
+            if len(words) > _MAX_ENTRIES:
+                raise Invalid(f"{len(words)} entries, maximum {_MAX_ENTRIES}", field=where)
+            longest = max((len(text) for pair in words.items() for text in pair), default=0)
+            if longest > (4096 if where == "annotations" else 253):
+                raise Invalid("an entry is too long", field=where)
+        return self
+
+    def placed(self) -> ServiceTemplate | None:
+        """Returns the template of the service inside the namespace, if there is one."""
+        return replace(self.template, namespace=self.namespace) if self.template else None
+
+    def keeper(self) -> ServiceTemplate:
+        """Returns the template of the service that owns the namespace itself."""
+        name = f"namespace-{self.namespace}"[:63].rstrip("-")
+        return ServiceTemplate(name, self.namespace, templated=False)
+
+    def objects(self) -> list[KubeObject]:
+        """Returns the objects to apply."""
+        metadata = {
+            "name": self.namespace,
+            "labels": dict(self.labels),
+            "annotations": dict(self.annotations),
+        }
+        found: list[KubeObject] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}]
+        if self.quota:
+            place = {"name": QUOTA, "namespace": self.namespace}
+            spec = {"hard": dict(self.quota)}
+            found.append(
+                {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": place, "spec": spec}
+            )
+        return found

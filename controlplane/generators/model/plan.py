@@ -1,0 +1,159 @@
+"""Plans the difference between generated and existing services. Pure, and careful with removals.
+
+`plan_changes` never plans a removal from an incomplete evaluation, nor more removals than allowed.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.services.model.service import Service
+from controlplane.services.model.templates import (
+    FIELDS,
+    ServiceTemplate,
+    TemplateOverride,
+    apply_override,
+)
+from core.identity import ServiceId
+from core.spec.source import RenderedBundle
+
+Place = tuple[str, str]
+"""A cluster's id, and a service's name there."""
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedService:
+    """A service that should exist. `content` is its bundle if it comes from no repository."""
+
+    cluster_id: str
+    template: ServiceTemplate
+    content: RenderedBundle | None = None
+
+    @property
+    def place(self) -> Place:
+        return (self.cluster_id, self.template.name)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorEvaluation:
+    """Generated services; `problems` make the result incomplete."""
+
+    wanted: tuple[GeneratedService, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPlan:
+    """Planned changes.
+
+    `withheld` removals wait for confirmation, or for a complete evaluation. `collisions` are wanted
+    places that another service occupies. `frozen` are places that must not change now.
+    """
+
+    create: tuple[GeneratedService, ...] = ()
+    update: tuple[tuple[Service, GeneratedService], ...] = ()
+    remove: tuple[Service, ...] = ()
+    withheld: tuple[Service, ...] = ()
+    collisions: tuple[GeneratedService, ...] = ()
+    frozen: tuple[Place, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Returns the number of services that change."""
+        return len(self.create) + len(self.update) + len(self.remove)
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingServices:
+    """Existing state: services of the definition, occupied places, frozen clusters.
+
+    `uses` has each service's secret ids by name.
+    """
+
+    owned: Sequence[Service] = ()
+    taken: Collection[Place] = ()
+    frozen: Collection[str] = field(default_factory=frozenset)
+    uses: Mapping[ServiceId, Mapping[str, str]] = field(default_factory=dict)
+
+    def differs(self, service: Service, wanted: GeneratedService) -> bool:
+        """Returns whether a service differs from its generated form."""
+        secrets = wanted.template.secrets
+        others = secrets is not None and secrets != self.uses.get(service.id, {})
+        return others or bool(changed_columns(service, wanted))
+
+
+def plan_changes(
+    evaluation: GeneratorEvaluation, present: ExistingServices, max_removals: int
+) -> TargetPlan:
+    """Plans the changes; after them exactly the wanted services exist, apart from the plan's
+    exceptions.
+    """
+    wanted, doubled = _unique_by_place(evaluation.wanted)
+    owned: dict[Place, Service] = {
+        (service.cluster_id, service.name): service for service in present.owned
+    }
+    create, collisions = [], list(doubled)
+    for place, service in wanted.items():
+        if place not in owned:
+            (collisions if place in present.taken else create).append(service)
+    update = [
+        (owned[p], service)
+        for p, service in wanted.items()
+        if p in owned and present.differs(owned[p], service)
+    ]
+    surplus = [service for place, service in owned.items() if place not in wanted]
+    still = [service for service in create if service.cluster_id not in present.frozen]
+    moving = [pair for pair in update if pair[0].cluster_id not in present.frozen]
+    going = [service for service in surplus if service.cluster_id not in present.frozen]
+    halted = {p for p in (*wanted, *owned) if p[0] in present.frozen}
+    held = bool(evaluation.problems or collisions) or len(going) > max_removals
+    return TargetPlan(
+        create=tuple(still),
+        update=tuple(moving),
+        remove=() if held else tuple(going),
+        withheld=tuple(going) if held else (),
+        collisions=tuple(collisions),
+        frozen=tuple(sorted(halted & _touched(create, update, surplus))),
+        problems=evaluation.problems,
+    )
+
+
+def generate_per_cluster(
+    template: ServiceTemplate,
+    clusters: Sequence[Cluster],
+    overrides: Mapping[str, TemplateOverride],
+) -> tuple[GeneratedService, ...]:
+    """Creates one service a cluster, each with that cluster's overrides."""
+    return tuple(
+        GeneratedService(cluster.id, apply_override(template, overrides.get(cluster.id)))
+        for cluster in clusters
+    )
+
+
+def changed_columns(service: Service, wanted: GeneratedService) -> dict[str, object]:
+    """Returns the fields of a service that differ from its generated form."""
+    columns = {name: getattr(wanted.template, name) for name in FIELDS}
+    if wanted.content is not None:
+        columns["digest"] = wanted.content.digest
+    return {name: value for name, value in columns.items() if getattr(service, name) != value}
+
+
+def _unique_by_place(
+    wanted: Collection[GeneratedService],
+) -> tuple[dict[Place, GeneratedService], list[GeneratedService]]:
+    """Returns the first service of each place, and the duplicates."""
+    found: dict[Place, GeneratedService] = {}
+    doubled = [
+        service for service in wanted if found.setdefault(service.place, service) is not service
+    ]
+    return found, doubled
+
+
+def _touched(
+    create: Collection[GeneratedService],
+    update: Collection[tuple[Service, GeneratedService]],
+    surplus: Collection[Service],
+) -> set[Place]:
+    places = {service.place for service in create} | {service.place for _, service in update}
+    return places | {(service.cluster_id, service.name) for service in surplus}

@@ -1,0 +1,273 @@
+"""Service sets: services generated from clusters × folders × a list × open pull requests.
+
+Texts of the template may contain `${cluster.handle}`, `${cluster.tags.NAME}`, `${folder.path}`,
+`${folder.name}`, `${item.NAME}`, `${request.number}`, `${request.branch}`, `${request.slug}`,
+`${request.sha}` and `${set.name}`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from itertools import product
+from typing import Any
+
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.generators.model.definitions import GeneratorDefinition, LeavePolicy
+from controlplane.generators.model.plan import GeneratedService, GeneratorEvaluation
+from controlplane.platform.names import check_label, handle_from
+from controlplane.repositories.model.repository import check_folder, check_ref
+from controlplane.services.model.helm import follows_chart, ref_of_chart
+from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.templates import ServiceTemplate
+from core.errors import Invalid
+
+MAX_SERVICES = 20_000
+MAX_ITEMS = 1_000
+MAX_FOLDERS = 1_000
+MAX_REQUESTS = 200
+PROVIDERS = ("", "github", "gitlab", "gitea")
+_MAX_SEGMENTS = 16
+_PLACEHOLDER = re.compile(r"\$\{((?:cluster|folder|item|request|set)\.[A-Za-z0-9_./-]{1,128})\}")
+_ITEM_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class GitFolderGenerator:
+    """Folders of a repository whose path matches: `*` and `?` match within one segment."""
+
+    repository_id: str
+    ref: str = "main"
+    pattern: str = "*"
+    excluded: tuple[str, ...] = ()
+
+    @property
+    def base(self) -> str:
+        """Returns the folder that contains all matches."""
+        parts = self.pattern.split("/")
+        plain = 0
+        while plain < len(parts) - 1 and not set(parts[plain]) & set("*?["):
+            plain += 1
+        return "/".join(parts[:plain])
+
+    @property
+    def depth(self) -> int:
+        """Returns the number of levels below `base` that matches can have."""
+        return len(self.pattern.split("/")) - (self.base.count("/") + 1 if self.base else 0)
+
+    def fits(self, path: str) -> bool:
+        """Returns whether a folder matches."""
+        if any(_same(path, pattern) for pattern in self.excluded):
+            return False
+        return _same(path, self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequestGenerator:
+    """Open pull requests from branches of a repository itself, never from a fork.
+
+    A request must have all `labels`. At most `most` are used, oldest first, so that a new one never
+    displaces an existing one. A request without activity for `hours` no longer counts; 0 means no
+    limit. `provider` is needed if the host's name does not identify it.
+    """
+
+    repository_id: str
+    labels: tuple[str, ...] = ()
+    most: int = 20
+    hours: int = 0
+    base: str = ""
+    provider: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A pull request, as its host reports it."""
+
+    number: int
+    branch: str
+    sha: str
+    updated_at: datetime
+    base: str = ""
+    title: str = ""
+    labels: tuple[str, ...] = ()
+    forked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """Generators that are multiplied with the clusters; every given one applies."""
+
+    folders: GitFolderGenerator | None = None
+    items: tuple[Mapping[str, str], ...] | None = None
+    requests: PullRequestGenerator | None = None
+
+    def checked(self) -> "Generator":
+        """Returns itself. Raises Invalid for too many entries or contradictory values."""
+        if self.folders is not None:
+            check_ref(self.folders.ref)
+            if len(self.folders.pattern.split("/")) > _MAX_SEGMENTS:
+                raise Invalid(f"{_MAX_SEGMENTS} segments at most", field="folders.pattern")
+            check_folder(self.folders.pattern)
+        if self.items is not None:
+            _check_items(self.items)
+        if self.requests is not None:
+            if not 1 <= self.requests.most <= MAX_REQUESTS:
+                raise Invalid(f"must be 1 to {MAX_REQUESTS}", field="requests.limit")
+            if self.requests.provider not in PROVIDERS:
+                raise Invalid("must be github, gitlab or gitea", field="requests.provider")
+            if not 0 <= self.requests.hours <= 24 * 365:
+                raise Invalid("must be 0 to 8760", field="requests.ttlHours")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSet(GeneratorDefinition):
+    """A template with placeholders, and its generators."""
+
+    generator: Generator = field(default_factory=Generator)
+    template: ServiceTemplate = field(default_factory=ServiceTemplate)
+    leave: LeavePolicy = LeavePolicy.DELETE
+
+    @property
+    def kind(self) -> OwnerKind:
+        return OwnerKind.SET
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorResults:
+    """Results of the generators; None for a generator that is not used."""
+
+    folders: tuple[str, ...] | None = None
+    requests: tuple[PullRequest, ...] | None = None
+
+
+def select_requests(
+    source: PullRequestGenerator, found: Iterable[PullRequest], now: datetime
+) -> list[PullRequest]:
+    """Returns the pull requests that count, sorted by number."""
+    hours = timedelta(hours=source.hours)
+    fit = [
+        request
+        for request in found
+        if not request.forked
+        and set(source.labels) <= set(request.labels)
+        and source.base in ("", request.base)
+        and (not source.hours or request.updated_at + hours > now)
+    ]
+    return sorted(fit, key=lambda one: one.number)[: source.most]
+
+
+def generate_services(
+    service_set: ServiceSet, clusters: Sequence[Cluster], found: GeneratorResults
+) -> GeneratorEvaluation:
+    """Generates all services of a set. An invalid name makes the evaluation incomplete."""
+    parts = [[{"set.name": service_set.name}], [_of_cluster(c) for c in clusters]]
+    if found.folders is not None:
+        parts.append([_of_folder(path) for path in found.folders])
+    if service_set.generator.items is not None:
+        parts.append(
+            [{f"item.{k}": v for k, v in item.items()} for item in service_set.generator.items]
+        )
+    if found.requests is not None:
+        parts.append([_of_request(request) for request in found.requests])
+    count = 1
+    for part in parts:
+        count *= len(part)
+    if count > MAX_SERVICES:
+        return GeneratorEvaluation(problems=(f"{count:,} services, {MAX_SERVICES:,} at most",))
+    wanted, problems = [], []
+    template = _completed(service_set)
+    for chosen_parts in product(*parts):
+        names = {name: value for part in chosen_parts for name, value in part.items()}
+        try:
+            wanted.append(GeneratedService(names["cluster.id"], fill_template(template, names)))
+        except Invalid as error:
+            problems.append(f"{names['cluster.handle']}: {error.message}")
+    return GeneratorEvaluation(tuple(wanted), tuple(problems[:10]))
+
+
+def fill_template(template: ServiceTemplate, names: Mapping[str, str]) -> ServiceTemplate:
+    """Fills in a template's placeholders. Raises Invalid for an unknown one or an invalid name."""
+
+    def put(text: str) -> str:
+        return _PLACEHOLDER.sub(lambda match: _value(match[1], names), text)
+
+    helm = _mapped(template.helm, put) if template.helm is not None else None
+    of_chart = helm is not None and follows_chart(template.ref, template.helm)
+    return replace(
+        template,
+        name=check_label(put(template.name), "name"),
+        namespace=check_label(put(template.namespace), "namespace"),
+        ref=ref_of_chart(helm) if helm and of_chart else check_ref(put(template.ref)),
+        folder=check_folder(put(template.folder)),
+        configuration={key: put(value) for key, value in template.configuration.items()},
+        helm=helm,
+    )
+
+
+def _completed(service_set: ServiceSet) -> ServiceTemplate:
+    """Fills in missing repository, ref and folder of the template from the generators."""
+    template, sources = service_set.template, service_set.generator
+    folders, requests = sources.folders, sources.requests
+    if template.repository_id is None and (folders or requests):
+        named = folders or requests
+        template = replace(template, repository_id=named.repository_id if named else None)
+        if requests is not None:
+            template = replace(template, ref="${request.branch}")
+        elif folders is not None:
+            template = replace(template, ref=folders.ref)
+    of_chart = follows_chart(template.ref, template.helm)
+    if not template.folder and folders is not None and not of_chart:
+        template = replace(template, folder="${folder.path}")
+    return template
+
+
+def _of_cluster(cluster: Cluster) -> dict[str, str]:
+    tags = {f"cluster.tags.{name}": value for name, value in cluster.tags.items()}
+    return {
+        **tags,
+        "cluster.id": cluster.id,
+        "cluster.handle": cluster.handle,
+        "cluster.name": cluster.name,
+    }
+
+
+def _of_folder(path: str) -> dict[str, str]:
+    return {"folder.path": path, "folder.name": path.rpartition("/")[2]}
+
+
+def _of_request(request: PullRequest) -> dict[str, str]:
+    return {
+        "request.number": str(request.number),
+        "request.branch": request.branch,
+        "request.slug": handle_from(request.branch)[:40].strip("-"),
+        "request.sha": request.sha,
+    }
+
+
+def _value(name: str, names: Mapping[str, str]) -> str:
+    if name not in names:
+        raise Invalid(f"unknown placeholder ${{{name}}}")
+    return names[name]
+
+
+def _mapped(value: Mapping[str, Any], put: Callable[[str], str]) -> dict[str, Any]:
+    return {k: put(v) if isinstance(v, str) else v for k, v in value.items()}
+
+
+def _same(path: str, pattern: str) -> bool:
+    parts, wanted = path.split("/"), pattern.split("/")
+    pairs: Iterator[tuple[str, str]] = zip(parts, wanted, strict=False)
+    return len(parts) == len(wanted) and all(fnmatchcase(a, b) for a, b in pairs)
+
+
+def _check_items(items: Sequence[Mapping[str, str]]) -> None:
+    if len(items) > MAX_ITEMS:
+        raise Invalid(f"{len(items)} entries, {MAX_ITEMS} at most", field="list")
+    for item in items:
+        for name, value in item.items():
+            if not _ITEM_NAME.fullmatch(name) or len(value) > 1024:
+                raise Invalid(
+                    f"{name[:80]!r} is not a valid entry name, or is too long", field="list"
+                )

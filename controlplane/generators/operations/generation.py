@@ -1,0 +1,157 @@
+"""Evaluates generators: the services that they should create now.
+
+If any input is unavailable, the evaluation is incomplete.
+"""
+
+from dataclasses import replace
+
+from controlplane.clusters.model.selectors import Fleet
+from controlplane.clusters.ports import ClusterGroupStore, ClusterStore
+from controlplane.generators.model.global_service import GlobalService
+from controlplane.generators.model.namespaces import ManagedNamespace
+from controlplane.generators.model.plan import (
+    GeneratedService,
+    GeneratorEvaluation,
+    generate_per_cluster,
+)
+from controlplane.generators.model.service_set import (
+    MAX_FOLDERS,
+    GeneratorResults,
+    GitFolderGenerator,
+    PullRequest,
+    PullRequestGenerator,
+    ServiceSet,
+    generate_services,
+    select_requests,
+)
+from controlplane.generators.ports import GlobalOverrideStore, PullRequests
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import Transaction
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.templates import ServiceTemplate
+from controlplane.services.ports import ServiceStore
+from core.errors import Invalid, TowlineError, Unavailable
+from core.identity import RepositoryId
+from core.spec.bundle import make_bundle
+
+AnyGenerator = GlobalService | ServiceSet | ManagedNamespace
+
+
+class NoHosting:
+    """Placeholder for processes that cannot list open pull requests."""
+
+    async def open_requests(
+        self, repository_id: RepositoryId, provider: str = ""
+    ) -> list[PullRequest]:
+        raise Unavailable("this process cannot list open pull requests")
+
+
+class GeneratorEvaluator:
+    """Reads clusters, folders and open pull requests."""
+
+    def __init__(self, deps: OperationContext, hosting: PullRequests | None = None) -> None:
+        self._context = deps
+        self.hosting = hosting or NoHosting()
+
+    async def evaluate(self, definition: AnyGenerator) -> GeneratorEvaluation:
+        """Evaluates a generator.
+
+        Store errors are raised; all others become problems of the result.
+        """
+        if definition.ending_at is not None:
+            return GeneratorEvaluation()
+        async with self._context.store.read() as tx:
+            fleet = await fleet_of(tx)
+        try:
+            if isinstance(definition, GlobalService):
+                return await self._global(definition, fleet)
+            if isinstance(definition, ServiceSet):
+                return await self._set(definition, fleet)
+            return await self._namespace(definition, fleet)
+        except TowlineError as error:
+            return GeneratorEvaluation(problems=(error.message,))
+
+    async def _global(self, definition: GlobalService, fleet: Fleet) -> GeneratorEvaluation:
+        async with self._context.store.read() as tx:
+            template, home = await template_of(tx, definition)
+            await _check_repository(tx, template)
+            patches = {
+                row.cluster_id: row.patch
+                for row in await tx[GlobalOverrideStore].select(global_id=definition.id)
+            }
+        clusters = [
+            c for c in fleet.matching(definition.selector, definition.project_id) if c.id != home
+        ]
+        return GeneratorEvaluation(generate_per_cluster(template, clusters, patches))
+
+    async def _set(self, definition: ServiceSet, fleet: Fleet) -> GeneratorEvaluation:
+        clusters = fleet.matching(definition.selector, definition.project_id)
+        sources = definition.generator
+        found = GeneratorResults()
+        if sources.folders is not None:
+            found = replace(found, folders=await self._folders(sources.folders))
+        if sources.requests is not None:
+            found = replace(found, requests=await self._requests(sources.requests))
+        evaluation = generate_services(definition, clusters, found)
+        async with self._context.store.read() as tx:
+            for template in {
+                w.template.repository_id: w.template for w in evaluation.wanted
+            }.values():
+                await _check_repository(tx, template)
+        return evaluation
+
+    async def _folders(self, source: GitFolderGenerator) -> tuple[str, ...]:
+        repository = RepositoryId(source.repository_id)
+        manifests = self._context.manifests
+        commit = await manifests.resolve(repository, source.ref)
+        listed = await manifests.folders(repository, commit.sha, source.base, source.depth)
+        found = tuple(sorted(path for path in listed if source.fits(path)))
+        if len(found) > MAX_FOLDERS:
+            raise Invalid(f"{len(found):,} folders match, but at most {MAX_FOLDERS:,} are allowed")
+        return found
+
+    async def _requests(self, source: PullRequestGenerator) -> tuple[PullRequest, ...]:
+        repository = RepositoryId(source.repository_id)
+        found = await self.hosting.open_requests(repository, source.provider)
+        return tuple(select_requests(source, found, self._context.clock.now()))
+
+    async def _namespace(self, definition: ManagedNamespace, fleet: Fleet) -> GeneratorEvaluation:
+        content = await self._context.manifests.keep(make_bundle(definition.objects()).data)
+        clusters = fleet.matching(definition.selector, definition.project_id)
+        wanted = [GeneratedService(c.id, definition.keeper(), content) for c in clusters]
+        if (inside := definition.placed()) is not None:
+            async with self._context.store.read() as tx:
+                await _check_repository(tx, inside)
+            wanted += [GeneratedService(c.id, inside) for c in clusters]
+        return GeneratorEvaluation(tuple(wanted))
+
+
+async def fleet_of(tx: Transaction) -> Fleet:
+    """The present clusters and cluster groups."""
+    return Fleet(
+        tuple(await tx[ClusterStore].select()), tuple(await tx[ClusterGroupStore].select())
+    )
+
+
+async def template_of(
+    tx: Transaction, definition: GlobalService
+) -> tuple[ServiceTemplate, str | None]:
+    """The template of a global service, and the cluster id of the service that it copies.
+
+    Invalid: that service was deleted.
+    """
+    if definition.source_id is None:
+        if definition.template is None:
+            raise Invalid("the global service has neither a source service nor a template")
+        return definition.template, None
+    source = await tx[ServiceStore].get(definition.source_id)
+    if source is None:
+        raise Invalid("the source service of this global service was deleted: set a template")
+    return ServiceTemplate.of(source), source.cluster_id
+
+
+async def _check_repository(tx: Transaction, template: ServiceTemplate) -> None:
+    if template.repository_id is None:
+        raise Invalid("the template has no repository")
+    if await tx[RepositoryStore].get(template.repository_id) is None:
+        raise Invalid(f"the template's repository {template.repository_id} does not exist")

@@ -1,0 +1,358 @@
+"""Reconciles generators: creates, updates and deletes their services in small transactions.
+
+Deletes nothing while an evaluation is incomplete.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from controlplane.authorization import SYSTEM
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.removal import Removal
+from controlplane.clusters.operations.freezes import frozen_clusters
+from controlplane.clusters.ports import ClusterStore
+from controlplane.generators.model.definitions import MAX_DELETIONS, LeavePolicy
+from controlplane.generators.model.plan import (
+    ExistingServices,
+    GeneratedService,
+    TargetPlan,
+    changed_columns,
+    plan_changes,
+)
+from controlplane.generators.operations.generation import AnyGenerator, GeneratorEvaluator
+from controlplane.generators.operations.template_secrets import (
+    assign_template_secrets,
+    secrets_of_services,
+    without_deleted_secrets,
+)
+from controlplane.generators.ports import (
+    GlobalOverrideStore,
+    GlobalServiceStore,
+    ManagedNamespaceStore,
+    PullRequests,
+    ServiceSetStore,
+)
+from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.ports import ANY, Rows, Transaction
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import Service
+from controlplane.services.operations.quarantine import bundle_columns
+from controlplane.services.operations.removal import begin_removal
+from controlplane.services.ports import LedgerStore, ServiceStore
+from core.identity import ClusterId, RepositoryId, ServiceId
+
+log = structlog.get_logger(__name__)
+
+MAX_CHANGES_PER_TRANSACTION = 50
+"""Maximum number of services that change in one transaction."""
+
+_STATUS_INTERVAL = timedelta(minutes=5)
+_MAX_PROBLEM = 1000
+_APPLIED_WITH = frozenset({"dry_run", "options", "verification"})
+_NOT_RENDERED = _APPLIED_WITH | {"protect", "version", "docs_path", "digest", "dependencies"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Creation, change or removal of one service."""
+
+    cluster_id: str
+    wanted: GeneratedService | None = None
+    service: Service | None = None
+
+
+class GeneratorReconciler:
+    """Evaluates generators, and applies the resulting changes."""
+
+    def __init__(self, deps: OperationContext, hosting: PullRequests | None = None) -> None:
+        self._context = deps
+        self.evaluator = GeneratorEvaluator(deps, hosting)
+
+    async def keys(self) -> list[str]:
+        """`<kind>/<id>` of every generator."""
+        async with self._context.store.read() as tx:
+            return [
+                f"{k.value}/{row.id}"
+                for k in OwnerKind
+                for row in await generator_table(tx, k).select()
+            ]
+
+    async def sources(self) -> dict[str, set[str]]:
+        """Keys of generators, by the ids of the services and repositories that they depend on."""
+        found: dict[str, set[str]] = {}
+        async with self._context.store.read() as tx:
+            for definition in await tx[GlobalServiceStore].select():
+                if definition.source_id is not None:
+                    found.setdefault(definition.source_id, set()).add(
+                        f"{definition.kind.value}/{definition.id}"
+                    )
+            for definition in await tx[ServiceSetStore].select():
+                if definition.generator.folders is not None:
+                    repository = definition.generator.folders.repository_id
+                    found.setdefault(repository, set()).add(
+                        f"{definition.kind.value}/{definition.id}"
+                    )
+        return found
+
+    async def plan(self, definition: AnyGenerator) -> TargetPlan:
+        """The changes that a reconcile of the given generator would make."""
+        evaluation = await self.evaluator.evaluate(definition)
+        async with self._context.store.read() as tx:
+            evaluation = await without_deleted_secrets(tx, evaluation)
+            owned = await tx[ServiceStore].select(owner_id=definition.id)
+            places = {wanted.cluster_id for wanted in evaluation.wanted}
+            there: list[Service] = []
+            for part in _parts(sorted(places), 200):
+                there += await tx[ServiceStore].select(cluster_id=part, deleted_at=ANY)
+            frozen = frozenset(await frozen_clusters(tx))
+            uses = await secrets_of_services(tx, owned)
+            taken = {
+                (service.cluster_id, service.name)
+                for service in there
+                if service.owner_id != definition.id or service.deleted_at is not None
+            }
+        limit = (
+            MAX_DELETIONS if definition.ending_at else max(definition.budget, definition.confirmed)
+        )
+        return plan_changes(evaluation, ExistingServices(owned, taken, frozen, uses), limit)
+
+    async def reconcile(self, key: str) -> TargetPlan | None:
+        """Reconciles one generator. None: it does not exist any more."""
+        kind, _, id = key.partition("/")
+        async with self._context.store.read() as tx:
+            definition = await generator_table(tx, OwnerKind(kind)).get(id)
+        if definition is None:
+            return None
+        plan = await self.plan(definition)
+        done = await self._carry_out(definition, plan)
+        await self._note(definition, plan, done=done)
+        return plan
+
+    async def _carry_out(self, definition: AnyGenerator, plan: TargetPlan) -> bool:
+        """Applies the steps; False if a user changed the generator meanwhile."""
+        steps = list(_steps(plan))
+        for part in _parts(steps, MAX_CHANGES_PER_TRANSACTION):
+            changed: list[Service] = []
+            async with self._context.store.write() as tx:
+                now = await generator_table(tx, definition.kind).get(definition.id)
+                if now is None or now.updated_at != definition.updated_at:
+                    return False
+                clusters = await _clusters(tx, part)
+                frozen = await frozen_clusters(tx)
+                await tx[ServiceStore].lock({step.service.id for step in part if step.service})
+                for step in part:
+                    cluster = clusters.get(ClusterId(step.cluster_id))
+                    if cluster is None or cluster.ending_at or cluster.id in frozen:
+                        continue
+                    if (moved := await self._step(tx, definition, step, cluster)) is not None:
+                        changed.append(moved)
+            self._wake(changed)
+        return True
+
+    async def _step(
+        self, tx: Transaction, definition: AnyGenerator, step: _Step, cluster: Cluster
+    ) -> Service | None:
+        if step.service is None:
+            return await self._create(tx, definition, step.wanted, cluster) if step.wanted else None
+        service = await tx[ServiceStore].get(step.service.id)
+        if service is None or service.owner_id != definition.id:
+            return None
+        if step.wanted is not None:
+            return await self._update(tx, definition, service, step.wanted)
+        return await self._remove(tx, definition, service, cluster)
+
+    async def _create(
+        self, tx: Transaction, definition: AnyGenerator, wanted: GeneratedService, cluster: Cluster
+    ) -> Service | None:
+        name = wanted.template.name
+        if (
+            await tx[ServiceStore].peek(cluster_id=cluster.id, name=name, deleted_at=ANY)
+            is not None
+        ):
+            return None
+        now = self._context.clock.now()
+        columns = wanted.template.columns()
+        repository = columns.pop("repository_id")
+        service = Service(
+            ServiceId(self._context.new_id()),
+            cluster.id,
+            RepositoryId(repository) if repository else None,
+            columns.pop("name"),
+            columns.pop("namespace"),
+            now,
+            now,
+            project_id=cluster.project_id,
+            owner_kind=definition.kind,
+            owner_id=definition.id,
+            **columns,
+        )
+        if wanted.content is not None:
+            content = await bundle_columns(self._context, tx, service, wanted.content)
+            service = replace(service, **content)
+        await tx[ServiceStore].add(service)
+        await tx[LedgerStore].append([self._entry(definition, service, LedgerStage.CREATED)])
+        await assign_template_secrets(self._context, tx, service, wanted.template.secrets)
+        return service
+
+    async def _update(
+        self, tx: Transaction, definition: AnyGenerator, service: Service, wanted: GeneratedService
+    ) -> Service | None:
+        changed: dict[str, Any] = changed_columns(service, wanted)
+        secrets = wanted.template.secrets
+        if not changed:
+            return (
+                service
+                if await assign_template_secrets(self._context, tx, service, secrets)
+                else None
+            )
+        names = ", ".join(sorted(changed))
+        if changed.keys() - _NOT_RENDERED:
+            changed["source"] = None
+        if changed.keys() & {"ref", "folder", "repository_id"}:
+            changed["pinned"] = None
+        if changed.keys() & _APPLIED_WITH and service.digest:
+            changed["sequence"] = service.sequence + 1
+        if changed.pop("digest", None) and wanted.content is not None:
+            content = await bundle_columns(self._context, tx, service, wanted.content)
+            changed |= {k: value for k, value in content.items() if getattr(service, k) != value}
+            if not changed:
+                return None
+        after = replace(service, **changed, updated_at=self._context.clock.now())
+        await tx[ServiceStore].put(after)
+        await tx[LedgerStore].append(
+            [self._entry(definition, after, LedgerStage.CONFIGURED, names)]
+        )
+        await assign_template_secrets(self._context, tx, after, secrets)
+        return after
+
+    async def _remove(
+        self, tx: Transaction, definition: AnyGenerator, service: Service, cluster: Cluster
+    ) -> Service:
+        """Deletes or detaches a service. A protected service stays, without an owner."""
+        leave = definition.on_delete if definition.ending_at else definition.leave
+        if leave is LeavePolicy.DELETE and service.protect:
+            await tx[ServiceStore].change(service.id, owner_kind=None, owner_id=None)
+            return service
+        removal = Removal.CASCADE if leave is LeavePolicy.DELETE else Removal.ORPHAN
+        await begin_removal(self._context, tx, SYSTEM, service, removal, cluster)
+        return service
+
+    async def _note(self, definition: AnyGenerator, plan: TargetPlan, *, done: bool) -> None:
+        """Stores the result of a reconcile; deletes an ending generator after its last service."""
+        problem, waiting, now = problem_of(plan), len(plan.withheld), self._context.clock.now()
+        fresh = (
+            definition.evaluated_at is not None and now - definition.evaluated_at < _STATUS_INTERVAL
+        )
+        if (
+            fresh
+            and (problem, waiting) == (definition.problem, definition.waiting)
+            and not plan.size
+        ):
+            if definition.ending_at is None:
+                return
+        async with self._context.store.write() as tx:
+            if (
+                definition.ending_at is not None
+                and done
+                and not await tx[ServiceStore].select(owner_id=definition.id)
+            ):
+                await delete_generator(tx, definition)
+                return
+            confirmed = {"confirmed": 0} if plan.remove else {}
+            await generator_table(tx, definition.kind).change(
+                definition.id, problem=problem, waiting=waiting, evaluated_at=now, **confirmed
+            )
+        if plan.size or problem:
+            log.info(
+                "generator reconciled",
+                kind=definition.kind.value,
+                name=definition.name,
+                problem=problem,
+                made=len(plan.create),
+                changed=len(plan.update),
+                removed=len(plan.remove),
+            )
+
+    def _entry(
+        self, definition: AnyGenerator, service: Service, stage: LedgerStage, message: str = ""
+    ) -> LedgerEntry:
+        return LedgerEntry(
+            service_id=service.id,
+            cluster_id=service.cluster_id,
+            stage=stage,
+            at=self._context.clock.now(),
+            sequence=service.sequence,
+            sha=service.sha,
+            digest=service.digest,
+            revision_id=service.revision_id,
+            actor=f"{definition.kind.noun} {definition.name}"[:320],
+            message=message,
+        )
+
+    def _wake(self, services: Sequence[Service]) -> None:
+        bus = self._context.bus
+        for service in services:
+            bus.publish(SERVICE, service.id)
+            bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+        for repository in {service.repository_id for service in services if service.repository_id}:
+            bus.publish(RENDER_SERVICES, f"{repository}/")
+
+
+def generator_table(tx: Transaction, kind: OwnerKind) -> Rows[Any]:
+    """The table of a kind of generator."""
+    tables: dict[OwnerKind, Callable[[], Rows[Any]]] = {
+        OwnerKind.GLOBAL: lambda: tx[GlobalServiceStore],
+        OwnerKind.SET: lambda: tx[ServiceSetStore],
+        OwnerKind.NAMESPACE: lambda: tx[ManagedNamespaceStore],
+    }
+    return tables[kind]()
+
+
+def problem_of(plan: TargetPlan) -> str:
+    """Reason why a reconcile is incomplete, for users; empty if it is complete."""
+    parts = list(plan.problems)
+    if plan.collisions:
+        names = ", ".join(sorted({collision.template.name for collision in plan.collisions})[:5])
+        parts.append(
+            f"{len(plan.collisions)} clusters already have another service of that name: {names}"
+        )
+    if plan.withheld and not parts:
+        parts.append(f"{len(plan.withheld)} deletions exceed the deletion budget: confirm them")
+    if plan.frozen:
+        parts.append(f"{len(plan.frozen)} changes wait for frozen cluster groups")
+    return "; ".join(parts)[:_MAX_PROBLEM]
+
+
+async def delete_generator(tx: Transaction, definition: AnyGenerator) -> None:
+    """Deletes a generator with its overrides."""
+    if definition.kind is OwnerKind.GLOBAL:
+        for row in await tx[GlobalOverrideStore].select(global_id=definition.id):
+            await tx[GlobalOverrideStore].remove(row.id)
+    await generator_table(tx, definition.kind).remove(definition.id)
+
+
+async def _clusters(tx: Transaction, steps: Sequence[_Step]) -> dict[str, Cluster]:
+    """The clusters of steps, by id. Locks clusters that lose services, before the services.
+
+    The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
+    """
+    ids = {step.cluster_id for step in steps}
+    losing = {step.cluster_id for step in steps if step.wanted is None}
+    found = [*await tx[ClusterStore].lock(losing), *await tx[ClusterStore].select(id=ids - losing)]
+    return {cluster.id: cluster for cluster in found}
+
+
+def _steps(plan: TargetPlan) -> Iterator[_Step]:
+    """Creations and changes, then removals."""
+    yield from (_Step(wanted.cluster_id, wanted=wanted) for wanted in plan.create)
+    yield from (_Step(s.cluster_id, wanted=wanted, service=s) for s, wanted in plan.update)
+    yield from (_Step(service.cluster_id, service=service) for service in plan.remove)
+
+
+def _parts(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

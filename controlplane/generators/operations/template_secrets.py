@@ -1,0 +1,91 @@
+"""Secrets that a generator's template assigns to the services that it creates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from controlplane.authorization import SYSTEM, Actor
+from controlplane.generators.model.plan import GeneratorEvaluation
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import Transaction
+from controlplane.secrets.model.secret import MAX_USES, check_name
+from controlplane.secrets.operations.uses import set_uses, usable_secret
+from controlplane.secrets.ports import SecretStore
+from controlplane.services.model.parts import Wanted
+from controlplane.services.model.service import Service
+from controlplane.services.ports import SecretUseStore
+from core.errors import Invalid
+from core.identity import ServiceId
+
+Uses = Mapping[str, str]
+"""Ids of secrets, by the names that objects reference."""
+
+
+async def template_secrets(tx: Transaction, actor: Actor, wanted: Wanted) -> dict[str, str]:
+    """The secrets of a template. NotFound, Forbidden: the actor may not use one in services.
+
+    Invalid: too many, a name that is not allowed, or a version, since services follow the current
+    one.
+    """
+    if len(wanted) > MAX_USES:
+        raise Invalid(f"must have at most {MAX_USES} entries", field="template.secrets")
+    found = {}
+    for name, (id, version) in sorted(wanted.items()):
+        if version is not None:
+            raise Invalid(
+                "must not specify a version: services follow the current one",
+                field="template.secrets",
+            )
+        secret = await usable_secret(tx, actor, id)
+        if not secret.current:
+            raise Invalid(f"secret {secret.name!r} has no value yet", field="template.secrets")
+        found[check_name(name, "template.secrets")] = secret.id
+    return found
+
+
+async def secrets_of_services(
+    tx: Transaction, services: Sequence[Service]
+) -> dict[ServiceId, dict[str, str]]:
+    """The secrets of each service that has any."""
+    found: dict[ServiceId, dict[str, str]] = {}
+    rows = (
+        await tx[SecretUseStore].select(service_id={service.id for service in services})
+        if services
+        else []
+    )
+    for row in rows:
+        found.setdefault(ServiceId(row.service_id), {})[row.name] = row.secret_id
+    return found
+
+
+async def without_deleted_secrets(
+    tx: Transaction, evaluation: GeneratorEvaluation
+) -> GeneratorEvaluation:
+    """The evaluation without deleted secrets, which become a problem."""
+    named = {id for target in evaluation.wanted for id in (target.template.secrets or {}).values()}
+    if not named:
+        return evaluation
+    known = {secret.id for secret in await tx[SecretStore].select(id=named) if secret.current}
+    if named <= known:
+        return evaluation
+    wanted = tuple(
+        replace(
+            target,
+            template=replace(target.template, secrets=_known(target.template.secrets, known)),
+        )
+        for target in evaluation.wanted
+    )
+    problem = f"{len(named - known)} secrets of the template were deleted: select others"
+    return GeneratorEvaluation(wanted, (*evaluation.problems, problem))
+
+
+async def assign_template_secrets(
+    deps: OperationContext, tx: Transaction, service: Service, secrets: Uses | None
+) -> bool:
+    """Replaces the secrets of a service with those of its template, if it defines any."""
+    if secrets is None:
+        return False
+    return await set_uses(deps, tx, SYSTEM, service, {k: (id, None) for k, id in secrets.items()})
+
+
+def _known(secrets: Uses | None, known: set[str]) -> Uses | None:
+    return None if secrets is None else {k: id for k, id in secrets.items() if id in known}

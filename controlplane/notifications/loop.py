@@ -1,0 +1,102 @@
+"""Schedules routing and sending of notifications, audit forwarding, and state checks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from controlplane.notifications.operations.routing import (
+    OFFLINE_AFTER,
+    NotificationRouting,
+    StateWatcher,
+)
+from controlplane.notifications.operations.sending import NotificationSender
+from controlplane.platform.context import CLUSTER, NOTIFY, PIPELINE, SERVICE
+from controlplane.platform.loops.retry import retry_forever
+from controlplane.platform.ports import LOST_WAKES, Bus
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+
+_EVERY_SECONDS = 1.0
+_QUIET_SECONDS = 10.0
+_WATCH_SECONDS = 15.0
+_TOKENS_SECONDS = 3600.0
+
+
+class NotificationLoop:
+    """Drives `NotificationRouting`, `NotificationSender` and `StateWatcher`.
+
+    Reads the store every 10 s while nothing happens, and within 1 s after an event.
+    """
+
+    def __init__(
+        self,
+        routing: NotificationRouting,
+        sending: NotificationSender,
+        watch: StateWatcher,
+        bus: Bus,
+        clock: Clock,
+    ) -> None:
+        self._routing = routing
+        self._sending = sending
+        self._watch = watch
+        self._bus = bus
+        self._clock = clock
+        self._wake_events: list[asyncio.Event] = []
+        self.tasks = Tasks("news")
+
+    def start(self) -> None:
+        """Starts in the background."""
+        self.tasks.forever("wakes", self._follow())
+        self.tasks.forever("route", self._run_while_work(self._routed))
+        self.tasks.forever("send", self._run_while_work(self._sending.deliver))
+        self.tasks.forever("audit", self._run_while_work(self._forwarded))
+        self.tasks.forever("clusters", self._look_at_clusters())
+        repositories = self._watch.check_repositories
+        self.tasks.forever("repositories", self._every(_WATCH_SECONDS, repositories))
+        self.tasks.forever("tokens", self._every(_TOKENS_SECONDS, self._watch.check_tokens))
+
+    async def _follow(self) -> None:
+        async for _ in self._bus.subscribe(SERVICE, PIPELINE, CLUSTER, NOTIFY, LOST_WAKES):
+            self._wake_all()
+
+    def _wake_all(self) -> None:
+        for stirred in self._wake_events:
+            stirred.set()
+
+    async def _routed(self) -> int:
+        """Routes notifications, and wakes the sender if there were any."""
+        count = await self._routing.route()
+        if count:
+            self._wake_all()
+        return count
+
+    async def _forwarded(self) -> int:
+        await self._sending.forward_audit()
+        return 0
+
+    async def _look_at_clusters(self) -> None:
+        """Checks clusters; starts late, since agents must reconnect after a control plane
+        restart."""
+        await self._clock.sleep(OFFLINE_AFTER.total_seconds())
+        await self._every(_WATCH_SECONDS, self._watch.check_clusters)
+
+    async def _run_while_work(self, step: Callable[[], Awaitable[int]]) -> None:
+        stirred = asyncio.Event()
+        self._wake_events.append(stirred)
+        while True:
+            stirred.clear()
+            if not await retry_forever("notify", step, self._clock):
+                await self._clock.sleep(_EVERY_SECONDS)
+                await _until(stirred, _QUIET_SECONDS - _EVERY_SECONDS)
+
+    async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await retry_forever("notify", step, self._clock)
+            await self._clock.sleep(seconds)
+
+
+async def _until(stirred: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stirred.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,255 @@
+"""Notifications, the routers that select them, and the state of their delivery."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from controlplane.audit.model.chains import AuditKind
+from controlplane.authorization import Resource, ResourceKind
+from controlplane.platform.notification import (
+    Notification,
+    NotificationKind,
+    Severity,
+    notification,
+)
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from core import patterns
+from core.errors import Invalid
+
+MAX_ATTEMPTS = 12
+LEASE = timedelta(seconds=60)
+_FIRST_WAIT = timedelta(seconds=5)
+_MAX_RETRY_DELAY = timedelta(hours=1)
+MAX_FILTERS = 50
+MAX_SINKS = 20
+_MAX_REGEX_LENGTH = 200
+
+
+_TOLD = {
+    LedgerStage.RENDERED: NotificationKind.SERVICE_UPDATE,
+    LedgerStage.HEALTHY: NotificationKind.SERVICE_RECOVERED,
+    LedgerStage.RENDER_FAILED: NotificationKind.SERVICE_FAILED,
+    LedgerStage.FAILED: NotificationKind.SERVICE_FAILED,
+    LedgerStage.DEGRADED: NotificationKind.SERVICE_FAILED,
+    LedgerStage.HELD: NotificationKind.SERVICE_FAILED,
+    LedgerStage.DRIFTED: NotificationKind.SERVICE_DRIFTED,
+}
+WELL = frozenset({LedgerStage.HEALTHY})
+ILL = frozenset(
+    {LedgerStage.RENDER_FAILED, LedgerStage.FAILED, LedgerStage.DEGRADED, LedgerStage.HELD}
+)
+
+
+def kind_for_ledger_entry(entry: LedgerEntry) -> Notification | None:
+    """Returns the kind of notification for a ledger row, or None.
+
+    Routing fills in subject and location. Only then is it known whether a healthy service has
+    recovered.
+    """
+    kind = _TOLD.get(entry.stage)
+    if kind is None:
+        return None
+    detail = {"stage": entry.stage.value, "sha": entry.sha or ""}
+    return notification(
+        kind,
+        entry.at,
+        "",
+        entry.message,
+        cluster_id=entry.cluster_id,
+        service_id=entry.service_id,
+        detail=detail,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationKey:
+    """A state that users were notified of, so that they are notified once; `id` is like
+    `cluster:<id>`.
+    """
+
+    id: str
+    at: datetime
+
+
+class SinkType(StrEnum):
+    """Protocol of a sink."""
+
+    WEBHOOK = "WEBHOOK"
+    """A signed HTTP request (Standard Webhooks)."""
+    SLACK = "SLACK"
+    """A Slack incoming webhook."""
+    TEAMS = "TEAMS"
+    """A Microsoft Teams workflow."""
+    GITHUB = "GITHUB"
+    """Commit statuses on GitHub."""
+    GITLAB = "GITLAB"
+    """Commit statuses on GitLab."""
+    SYSLOG = "SYSLOG"
+    """A syslog server."""
+
+
+COMMIT_STATUS = frozenset({SinkType.GITHUB, SinkType.GITLAB})
+TAKES_AUDIT = frozenset({SinkType.WEBHOOK, SinkType.SYSLOG})
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A destination of notifications, commit statuses or audit rows.
+
+    `sealed` holds address and secrets; only `host` is shown. `repository_id` is the repository
+    whose commits get statuses. `audit` lists the kinds of audit rows to forward; `sent` is the last
+    forwarded row by kind. `project_id` is empty for a sink of the installation.
+    """
+
+    id: str
+    name: str
+    inserted_at: datetime
+    updated_at: datetime
+    type: SinkType
+    project_id: str = ""
+    host: str = ""
+    sealed: bytes = field(default=b"", repr=False)
+    repository_id: str = ""
+    audit: tuple[AuditKind, ...] = ()
+    sent: Mapping[str, int] = field(default_factory=dict)
+    due_at: datetime | None = None
+    failures: int = 0
+    error: str = ""
+
+    @property
+    def target(self) -> Resource:
+        """Returns the sink's location for authorization."""
+        return scope_of_installation_or_project(self.project_id, self.id, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class RouterFilter:
+    """Matches a notification if every non-empty field matches.
+    `regex` is searched in the subject.
+    """
+
+    cluster_id: str = ""
+    service_id: str = ""
+    pipeline_id: str = ""
+    regex: str = ""
+
+    def fits(self, notification: Notification) -> bool:
+        """Returns whether the notification matches."""
+        return (
+            self.cluster_id in ("", notification.cluster_id)
+            and self.service_id in ("", notification.service_id)
+            and self.pipeline_id in ("", notification.pipeline_id)
+            and (not self.regex or _names(self.regex, notification.subject))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """Selects notifications of its project, or of all projects, and sends them to sinks.
+
+    `events` are kinds, `*`, or patterns like `service.*`. If there are `filters`, at least one must
+    match.
+    """
+
+    id: str
+    name: str
+    inserted_at: datetime
+    updated_at: datetime
+    project_id: str = ""
+    events: tuple[str, ...] = ("*",)
+    severity: Severity = Severity.INFO
+    filters: tuple[RouterFilter, ...] = ()
+    sinks: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> Resource:
+        """Returns the router's location for authorization."""
+        return scope_of_installation_or_project(self.project_id, self.id, self.name)
+
+    def matches(self, notification: Notification) -> bool:
+        """Returns whether the router forwards the notification."""
+        return (
+            self.project_id in ("", notification.project_id)
+            and notification.severity.rank >= self.severity.rank
+            and any(event_matches(notification.kind, wanted) for wanted in self.events)
+            and (not self.filters or any(each.fits(notification) for each in self.filters))
+        )
+
+    def check(self) -> None:
+        """Raises Invalid for an unknown event or an invalid filter."""
+        known = {kind.value for kind in NotificationKind}
+        known |= {"*", *(f"{kind.partition('.')[0]}.*" for kind in known)}
+        for event in self.events:
+            if event not in known:
+                names = ", ".join(sorted(known))
+                raise Invalid(f"{event[:80]!r} is not one of {names}", field="events")
+        if len(self.filters) > MAX_FILTERS or len(self.sinks) > MAX_SINKS:
+            raise Invalid(f"at most {MAX_FILTERS} filters and {MAX_SINKS} sinks", field="filters")
+        for filter_ in self.filters:
+            _check_regex(filter_.regex)
+
+
+def scope_of_installation_or_project(project_id: str, id: str = "", name: str = "") -> Resource:
+    """Returns the location of a sink or router of a project, or of the installation without one."""
+    if not project_id:
+        return Resource.whole(ResourceKind.NOTIFICATION, id, name)
+    return Resource.project(project_id).below(ResourceKind.NOTIFICATION, id, name)
+
+
+def event_matches(kind: NotificationKind, wanted: str) -> bool:
+    """Returns whether a kind matches a router's event pattern."""
+    return wanted in ("*", kind.value, f"{kind.value.partition('.')[0]}.*")
+
+
+def _check_regex(regex: str) -> None:
+    if len(regex) > _MAX_REGEX_LENGTH:
+        raise Invalid(f"at most {_MAX_REGEX_LENGTH} characters", field="filters.regex")
+    try:
+        patterns.validate_pattern(regex)
+    except Invalid as error:
+        raise Invalid(error.message, field="filters.regex") from None
+
+
+def _names(regex: str, subject: str) -> bool:
+    try:
+        return patterns.search_pattern(regex, subject)
+    except Invalid:
+        # Stored when lookaround was still accepted: a superfluous notification is better than a
+        # lost one.
+        return True
+
+
+class DeliveryState(StrEnum):
+    """State of the delivery of one notification to one sink."""
+
+    WAITING = "waiting"
+    """Not delivered yet. The next attempt is at `dueAt`."""
+    DONE = "done"
+    """Delivered."""
+    DEAD = "dead"
+    """Given up after 12 attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The delivery of one notification to one sink. During an attempt, `due_at` is when other
+    workers may take over.
+    """
+
+    id: str
+    notification_id: int
+    sink_id: str
+    project_id: str
+    due_at: datetime
+    inserted_at: datetime
+    state: DeliveryState = DeliveryState.WAITING
+    attempts: int = 0
+    finished_at: datetime | None = None
+    status: int | None = None
+    error: str = ""
+
+
+def delivery_retry_delay(attempts: int) -> timedelta:
+    """Returns the delay after a number of failures: 5 s, doubling up to one hour."""
+    return min(_MAX_RETRY_DELAY, _FIRST_WAIT * 2 ** min(attempts - 1, 20))

@@ -1,0 +1,129 @@
+"""Comments on pull requests with the state of their preview environments."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+import orjson
+
+from controlplane.clusters.ports import ClusterStore
+from controlplane.generators.model.service_set import ServiceSet
+from controlplane.generators.ports import ServiceSetStore
+from controlplane.notifications.model.commit_status import (
+    PAGE,
+    PreviewRow,
+    RepositoryApi,
+    comment_marker,
+    open_request_numbers,
+    parse_comments,
+    preview_comment,
+)
+from controlplane.platform.context import OperationContext
+from controlplane.platform.outbound_ports import GuardedClient, HttpReply
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ServiceStore
+from core.errors import Unavailable
+
+T = TypeVar("T")
+_MAX_PAGES = 10
+_UNKNOWN = frozenset({404, 422})
+_REFUSED = frozenset({401, 403, 404})
+
+
+class PreviewComments:
+    """Writes one comment per service set and pull request, and updates it on changes."""
+
+    def __init__(self, deps: OperationContext, outward: GuardedClient) -> None:
+        self._context = deps
+        self._outward = outward
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def tell(
+        self, host: RepositoryApi, service_id: str, repository_id: str, sha: str
+    ) -> None:
+        """Comments on the open pull requests of a preview's commit; ignores other services.
+
+        Unavailable: the host does not answer, or refuses.
+        """
+        if await self._preview(service_id, repository_id) is None:
+            return
+        asked = await self._outward.ask("GET", host.pull_requests_url(sha), host.headers)
+        for number in [] if asked.status in _UNKNOWN else _read(asked, open_request_numbers):
+            url = host.comments_url(number)
+            turn = self._turns.setdefault(url, asyncio.Lock())
+            async with turn:
+                preview = await self._preview(service_id, repository_id)
+                if preview is not None:
+                    await self._put(host, number, *preview)
+
+    async def _put(self, host: RepositoryApi, number: int, begins: str, body: str) -> None:
+        """Updates our comment, or adds one. Another user's comment that looks like ours is kept."""
+        data = orjson.dumps({"body": body})
+        for id, text in await self._ours(host, number, begins):
+            if text == body:
+                return
+            method, url = host.comment(number, id)
+            reply = await self._outward.ask(method, url, host.headers, data)
+            if reply.status not in _REFUSED:
+                _check(reply)
+                return
+        _check(await self._outward.ask("POST", host.comments_url(number), host.headers, data))
+
+    async def _ours(self, host: RepositoryApi, number: int, begins: str) -> list[tuple[int, str]]:
+        found = []
+        for page in range(1, _MAX_PAGES + 1):
+            url = f"{host.comments_url(number)}?per_page={PAGE}&page={page}"
+            listed = _read(await self._outward.ask("GET", url, host.headers), parse_comments)
+            found += [(id, text) for id, text in listed if text.startswith(begins)]
+            if len(listed) < PAGE:
+                break
+        return found
+
+    async def _preview(self, service_id: str, repository_id: str) -> tuple[str, str] | None:
+        """The marker and the text of a service's preview comment; None if it is no preview."""
+        async with self._context.store.read() as tx:
+            service = await tx[ServiceStore].get(service_id)
+            if service is None or service.owner_kind is not OwnerKind.SET:
+                return None
+            owner = await tx[ServiceSetStore].get(service.owner_id or "")
+            if owner is None or not _previews(owner, repository_id):
+                return None
+            rows = await _rows(tx, owner, service.ref)
+        return comment_marker(owner.id), preview_comment(owner.id, owner.name, rows)
+
+
+def _previews(owner: ServiceSet, repository_id: str) -> bool:
+    requests = owner.generator.requests
+    return requests is not None and requests.repository_id == repository_id
+
+
+async def _rows(tx: Transaction, owner: ServiceSet, ref: str) -> list[PreviewRow]:
+    """The services of a set that follow the branch of one pull request."""
+    services = await tx[ServiceStore].select(owner_id=owner.id, ref=ref)
+    clusters = await tx[ClusterStore].select(id={service.cluster_id for service in services})
+    handles = {cluster.id: cluster.handle for cluster in clusters}
+    return [_row(service, handles.get(service.cluster_id, "")) for service in services]
+
+
+def _row(service: Service, cluster: str) -> PreviewRow:
+    status = service.status.value
+    reasons = [problem.message for problem in service.problems] if status == "FAILED" else []
+    reason = service.render_error or next(iter(reasons), "")
+    return PreviewRow(service.name, cluster, status, service.sha or "", reason)
+
+
+def _read(reply: HttpReply, parsed: Callable[[Any], T]) -> T:
+    """The parsed response. Unavailable: an error status, or an unexpected body."""
+    _check(reply)
+    try:
+        return parsed(orjson.loads(reply.body))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Unavailable("cannot parse the response of the host") from None
+
+
+def _check(reply: HttpReply) -> None:
+    if reply.status >= 300:
+        raise Unavailable(f"the host returned {reply.status}")

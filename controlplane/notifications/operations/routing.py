@@ -1,0 +1,318 @@
+"""Routes notifications to sinks, and detects states that no event reports."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from controlplane.access.ports import TokenStore
+from controlplane.authorization import DEFAULT_PROJECT
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.notifications.model.commit_status import commit_key
+from controlplane.notifications.model.notification import (
+    COMMIT_STATUS,
+    ILL,
+    Delivery,
+    NotificationKey,
+    Router,
+    Sink,
+)
+from controlplane.notifications.ports import (
+    DeliveryStore,
+    NotificationKeyStore,
+    NotificationStore,
+    RouterStore,
+    SinkStore,
+)
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.model.pipeline import StageId
+from controlplane.pipelines.model.records import PipelineRecord
+from controlplane.pipelines.model.state import ReleaseId
+from controlplane.pipelines.ports import PipelineStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.notification import (
+    Notification,
+    NotificationKind,
+    Severity,
+    notification,
+)
+from controlplane.platform.ports import ANY, Transaction
+from controlplane.repositories.model.repository import GitHealth
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ServiceStore
+from core.errors import Conflict, Invalid
+from core.identity import ServiceId, TokenKind
+
+OFFLINE_AFTER = timedelta(seconds=90)
+EXPIRES_SOON = timedelta(days=7)
+RETENTION = timedelta(days=90)
+_AT_ONCE = 500
+_LASTING: Final = (TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.AGENT)
+_SUBJECTS = {
+    NotificationKind.SERVICE_UPDATE: "was rendered",
+    NotificationKind.SERVICE_FAILED: "has failed",
+    NotificationKind.SERVICE_RECOVERED: "is healthy again",
+    NotificationKind.SERVICE_DRIFTED: "was changed outside Git",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _RelatedResources:
+    """Services of notifications (also deleted ones) and their clusters, by id.
+
+    `before`: the previous stage of the service, by id of each notification about health.
+    """
+
+    services: Mapping[str, Service]
+    clusters: Mapping[str, Cluster]
+    before: Mapping[int, LedgerStage | None]
+
+
+class NotificationRouting:
+    """Turns new notifications into deliveries."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def route(self) -> int:
+        """Routes a batch of new notifications; returns its size."""
+        async with self._context.store.read() as tx:
+            if not await tx[NotificationStore].waiting(1):
+                return 0
+        async with self._context.store.write() as tx:
+            waiting = await tx[NotificationStore].waiting(_AT_ONCE)
+            routers, sinks = await tx[RouterStore].select(), await tx[SinkStore].select()
+            known = await _known(tx, waiting)
+            routed: list[Notification] = []
+            deliveries: list[Delivery] = []
+            for pending in waiting:
+                located, commits = await _located(tx, pending, known)
+                if located is not None:
+                    routed.append(located)
+                    wanted = _wanted(located, commits, routers, {sink.id: sink for sink in sinks})
+                    deliveries += self._deliveries(_id(pending), wanted)
+            await tx[NotificationStore].routed(routed, self._context.clock.now())
+            await tx[NotificationStore].drop(
+                {_id(pending) for pending in waiting} - set(map(_id, routed))
+            )
+            await tx[DeliveryStore].add_each(deliveries)
+        return len(waiting)
+
+    async def forget(self) -> None:
+        """Deletes notifications that are older than 90 days."""
+        before = self._context.clock.now() - RETENTION
+        async with self._context.store.write() as tx:
+            await tx[NotificationStore].forget(before)
+            for mark in await tx[NotificationKeyStore].past("at", before):
+                if mark.id.startswith("token:"):
+                    await tx[NotificationKeyStore].remove(mark.id)
+
+    def _deliveries(self, id: int, sinks: Iterable[Sink]) -> list[Delivery]:
+        """One delivery of a notification to each sink."""
+        now, new_id = self._context.clock.now(), self._context.new_id
+        return [Delivery(new_id(), id, sink.id, sink.project_id, now, now) for sink in sinks]
+
+
+class StateWatcher:
+    """Detects offline clusters, broken repositories and expiring tokens, and reports each once."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def check_clusters(self) -> None:
+        """Reports clusters that went offline or came back."""
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
+            silent = await tx[ClusterStore].past("pinged_at", now - OFFLINE_AFTER)
+            away = {f"cluster:{c.id}": c for c in silent if c.deleted_at is None}
+            marks = {
+                m.id: m
+                for m in await tx[NotificationKeyStore].select()
+                if m.id.startswith("cluster:")
+            }
+        for id, cluster in away.items():
+            if id not in marks and cluster.pinged_at is not None:
+                text = f"Its agent was last seen at {cluster.pinged_at:%F %T} UTC."
+                kind = NotificationKind.CLUSTER_AWAY
+                notice = notification(kind, now, f"cluster {cluster.handle} is offline", text)
+                place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
+                await self._mark(id, replace(notice, **place))
+        for id in marks.keys() - away.keys():
+            await self._cluster_back(id, now)
+
+    async def check_repositories(self) -> None:
+        """Reports repositories that fail to fetch, and those that recovered."""
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
+            broken = await tx[RepositoryStore].select(health=GitHealth.FAILED)
+            marks = {
+                m.id
+                for m in await tx[NotificationKeyStore].select()
+                if m.id.startswith("repository:")
+            }
+        failing = {f"repository:{repository.id}": repository for repository in broken}
+        for id, repository in failing.items():
+            if id not in marks:
+                subject = f"repository {repository.url} cannot be fetched"
+                kind = NotificationKind.REPOSITORY_BROKEN
+                notice = notification(kind, now, subject, repository.error or "")
+                await self._mark(id, replace(notice, project_id=_in(repository.project_id)))
+        for id in marks - failing.keys():
+            await self._repository_mended(id, now)
+
+    async def check_tokens(self) -> None:
+        """Reports tokens that expire within 7 days."""
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
+            ending = await tx[TokenStore].past("expires_at", now + EXPIRES_SOON)
+            known = {mark.id for mark in await tx[NotificationKeyStore].select()}
+        for token in ending:
+            live = token.expires_at and token.expires_at > now and token.revoked_at is None
+            id = f"token:{token.id}"
+            lasting = token.kind in _LASTING and token.parent_id is None
+            if live and lasting and id not in known:
+                text = (
+                    f"It expires at {token.expires_at:%F %T} UTC: create a new token before then."
+                )
+                subject = f"token {token.name} expires soon"
+                await self._mark(id, notification(NotificationKind.TOKEN_EXPIRING, now,
+                                                  subject, text))  # fmt: skip
+
+    async def _cluster_back(self, mark: str, now: datetime) -> None:
+        async with self._context.store.write() as tx:
+            await tx[NotificationKeyStore].remove(mark)
+            cluster = await tx[ClusterStore].get(mark.partition(":")[2])
+            if cluster is not None:
+                kind = NotificationKind.CLUSTER_BACK
+                notice = notification(kind, now, f"cluster {cluster.handle} is online again")
+                place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
+                await tx[NotificationStore].append([replace(notice, **place)])
+
+    async def _repository_mended(self, mark: str, now: datetime) -> None:
+        async with self._context.store.write() as tx:
+            await tx[NotificationKeyStore].remove(mark)
+            repository = await tx[RepositoryStore].get(mark.partition(":")[2])
+            if repository is not None:
+                kind = NotificationKind.REPOSITORY_MENDED
+                notice = notification(kind, now, f"repository {repository.url} is fetched again")
+                project = _in(repository.project_id)
+                await tx[NotificationStore].append([replace(notice, project_id=project)])
+
+    async def _mark(self, id: str, notice: Notification) -> None:
+        """Reports a state once; does nothing if another replica already did."""
+        try:
+            async with self._context.store.write() as tx:
+                await tx[NotificationKeyStore].add(NotificationKey(id, notice.at))
+                await tx[NotificationStore].append([notice])
+        except Conflict:
+            return
+
+
+async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _RelatedResources:
+    ids = {pending.service_id for pending in waiting if pending.service_id}
+    services = await tx[ServiceStore].select(id=ids, deleted_at=ANY) if ids else []
+    homes = {service.cluster_id for service in services}
+    clusters = await tx[ClusterStore].select(id=homes) if homes else []
+    healthy = {
+        _id(pending) for pending in waiting if pending.kind is NotificationKind.SERVICE_RECOVERED
+    }
+    before = await tx[NotificationStore].previous_stages(healthy)
+    return _RelatedResources(
+        {service.id: service for service in services},
+        {cluster.id: cluster for cluster in clusters},
+        before,
+    )
+
+
+async def _located(
+    tx: Transaction, pending: Notification, known: _RelatedResources
+) -> tuple[Notification | None, Mapping[str, str]]:
+    """The notification with names, and its commits by repository. None: it must not be sent."""
+    if pending.service_id:
+        service = known.services.get(pending.service_id)
+        if service is None:
+            return None, {}
+        commits = {service.repository_id or "": pending.detail.get("sha", "")}
+        return _of_service(pending, service, known), commits
+    if pending.pipeline_id:
+        pipeline = await tx[PipelineStore].peek(id=pending.pipeline_id)
+        if pipeline is None:
+            return None, {}
+        return await _of_pipeline(tx, pending, pipeline)
+    return pending, {}
+
+
+async def _of_pipeline(
+    tx: Transaction, pending: Notification, pipeline: PipelineRecord
+) -> tuple[Notification, Mapping[str, str]]:
+    """The notification with the stage's name, and the commits of its release."""
+    shas, environment = _release(pipeline, pending.detail)
+    services = await tx[ServiceStore].select(id=set(shas)) if shas else []
+    commits = {str(s.repository_id): shas[s.id] for s in services if s.repository_id}
+    shown = {commit_key(id): sha for id, sha in commits.items()}
+    place = {"pipeline": pipeline.name, "environment": environment}
+    subject = f"pipeline {pipeline.name}: {pending.subject}"[:320]
+    detail = {**pending.detail, **place, **shown}
+    completed = replace(
+        pending, subject=subject, project_id=_in(pipeline.project_id), detail=detail
+    )
+    return completed, commits
+
+
+def _release(
+    pipeline: PipelineRecord, detail: Mapping[str, str]
+) -> tuple[Mapping[ServiceId, str], str]:
+    """The commits of a release, and the name of its stage or of the stage after its gate."""
+    try:
+        spec = codec.pipeline_from_json(pipeline.spec)
+        releases = codec.state_from_json(pipeline.state).releases
+    except Invalid:
+        # A newer version wrote this row. It must not block all other notifications.
+        return {}, ""
+    release = releases.get(ReleaseId(detail.get("release", "")))
+    place = detail.get("place", "")
+    asked = next((stage for stage, gate in spec.asked if gate.id == place), None)
+    stage = asked or spec.stage.get(StageId(place))
+    return release.commits if release else {}, stage.name if stage else ""
+
+
+def _of_service(pending: Notification, service: Service, known: _RelatedResources) -> Notification:
+    cluster = known.clusters.get(service.cluster_id)
+    handle = cluster.handle if cluster else service.cluster_id
+    kind, says = pending.kind, _SUBJECTS[pending.kind]
+    if kind is NotificationKind.SERVICE_RECOVERED and known.before.get(_id(pending)) not in ILL:
+        kind, says = NotificationKind.SERVICE_UPDATE, "is healthy"
+    severity = Severity.INFO if kind is NotificationKind.SERVICE_UPDATE else pending.severity
+    return replace(
+        pending,
+        kind=kind,
+        severity=severity,
+        subject=f"{service.name} in {handle} {says}"[:320],
+        project_id=_in(service.project_id),
+        detail={**pending.detail, "cluster": handle, "service": service.name},
+    )
+
+
+def _wanted(
+    pending: Notification,
+    commits: Mapping[str, str],
+    routers: Iterable[Router],
+    sinks: dict[str, Sink],
+) -> list[Sink]:
+    """The sinks that get the notification, each once."""
+    ids = {id for router in routers if router.matches(pending) for id in router.sinks}
+    of_commits = (sink for sink in sinks.values() if sink.type in COMMIT_STATUS)
+    ids |= {sink.id for sink in of_commits if commits.get(sink.repository_id)}
+    return [sinks[id] for id in sorted(ids) if id in sinks]
+
+
+def _in(project_id: str | None) -> str:
+    return project_id or DEFAULT_PROJECT
+
+
+def _id(pending: Notification) -> int:
+    assert pending.id is not None  # Rows from the store have an id.
+    return pending.id

@@ -1,0 +1,67 @@
+"""Ports of notifications."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any, Protocol
+
+from controlplane.notifications.model.notification import Delivery, NotificationKey, Router, Sink
+from controlplane.platform.notification import Notification
+from controlplane.platform.ports import AppendOnlyRows, Rows
+from controlplane.services.model.ledger import LedgerStage
+
+
+class NotificationStore(AppendOnlyRows[Notification], Protocol):
+    """Notifications: written together with their cause, routed afterwards."""
+
+    async def add(self, row: Notification) -> int:
+        """Appends a notification; returns its id."""
+        ...
+
+    async def waiting(self, most: int) -> list[Notification]:
+        """Returns notifications that are not routed yet, oldest first.
+
+        A writing transaction locks them until it ends.
+        """
+        ...
+
+    async def routed(self, several: Iterable[Notification], now: datetime) -> None:
+        """Marks these notifications, with their final content, as routed."""
+        ...
+
+    async def drop(self, ids: Collection[int]) -> None:
+        """Removes notifications that turned out to be obsolete."""
+        ...
+
+    async def forget(self, before: datetime) -> None:
+        """Removes older notifications and their deliveries."""
+        ...
+
+    async def previous_stages(self, ids: Collection[int]) -> dict[int, LedgerStage | None]:
+        """Returns the previous ledger stage of the service of each notification."""
+        ...
+
+
+class DeliveryStore(Rows[Delivery], Protocol):
+    """Notifications that wait for delivery; claims are leases, fenced by the number of attempts."""
+
+    async def claim(self, now: datetime, most: int) -> list[Delivery]:
+        """Claims due deliveries; after the lease expires, others may claim them again."""
+        ...
+
+    async def settle(self, delivery: Delivery, **columns: Any) -> bool:
+        """Stores the result of a claimed delivery; False if another worker has claimed it
+        meanwhile.
+        """
+        ...
+
+
+class NotificationKeyStore(Rows[NotificationKey], Protocol):
+    """Conditions that have been notified and still hold."""
+
+
+class SinkStore(Rows[Sink], Protocol):
+    """Notification sinks."""
+
+
+class RouterStore(Rows[Router], Protocol):
+    """Notification routers."""

@@ -1,0 +1,4 @@
+"""Tables and repositories of notifications.
+
+SQL only; the ports say what callers get.
+"""

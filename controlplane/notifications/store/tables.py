@@ -1,0 +1,112 @@
+"""Tables of notifications."""
+
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, String, Table, Text
+
+from controlplane.audit.model.chains import AuditKind
+from controlplane.notifications.model.notification import (
+    DeliveryState,
+    NotificationKey,
+    Router,
+    RouterFilter,
+    Sink,
+    SinkType,
+)
+from controlplane.notifications.ports import NotificationKeyStore, RouterStore, SinkStore
+from controlplane.platform.notification import NotificationKind, Severity
+from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
+from controlplane.platform.store.rows import rows
+from controlplane.platform.store.schema import _id, _Serial, _times, metadata
+from controlplane.platform.store.transaction import Repositories
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column("at", UtcColumn, nullable=False, index=True),
+    Column("kind", EnumColumn(NotificationKind), nullable=False),
+    Column("severity", EnumColumn(Severity), nullable=False),
+    Column("subject", String(320), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("project_id", String(36), nullable=False),
+    Column("cluster_id", String(36), nullable=False),
+    Column("service_id", String(36), nullable=False),
+    Column("pipeline_id", String(36), nullable=False),
+    Column("detail", JsonColumn(dict[str, str]), nullable=False),
+    Column("routed_at", UtcColumn),
+    Index(None, "project_id", "id"),
+)
+
+
+notification_marks = Table(
+    "notification_marks",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("at", UtcColumn, nullable=False),
+)
+
+
+notification_sinks = Table(
+    "notification_sinks",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("type", EnumColumn(SinkType), nullable=False),
+    Column("project_id", String(36), nullable=False, index=True),
+    Column("host", String(255), nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("repository_id", String(36), nullable=False, index=True),
+    Column("audit", JsonColumn(tuple[AuditKind, ...]), nullable=False),
+    Column("sent", JsonColumn(dict[str, int]), nullable=False),
+    Column("due_at", UtcColumn),
+    Column("failures", Integer, nullable=False),
+    Column("error", Text, nullable=False),
+)
+
+
+notification_routers = Table(
+    "notification_routers",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("project_id", String(36), nullable=False, index=True),
+    Column("events", JsonColumn(tuple[str, ...]), nullable=False),
+    Column("severity", EnumColumn(Severity), nullable=False),
+    Column("filters", JsonColumn(tuple[RouterFilter, ...]), nullable=False),
+    Column("sinks", JsonColumn(tuple[str, ...]), nullable=False),
+)
+
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    _id(),
+    Column("notification_id", BigInteger, nullable=False),
+    Column("sink_id", String(36), nullable=False),
+    Column("project_id", String(36), nullable=False, index=True),
+    Column("state", EnumColumn(DeliveryState), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due_at", UtcColumn, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("finished_at", UtcColumn),
+    Column("status", Integer),
+    Column("error", Text, nullable=False),
+    Index(None, "state", "due_at"),
+    Index(None, "sink_id", "id"),
+    Index(None, "notification_id"),
+)
+
+Index(
+    "ix_notifications_waiting",
+    notifications.c.id,
+    sqlite_where=notifications.c.routed_at.is_(None),
+    postgresql_where=notifications.c.routed_at.is_(None),
+)
+
+
+REPOSITORIES: Repositories = {
+    NotificationKeyStore: rows(notification_marks, NotificationKey),
+    SinkStore: rows(notification_sinks, Sink, ("name", "host")),
+    RouterStore: rows(notification_routers, Router, ("name",)),
+}

@@ -1,0 +1,4 @@
+"""Pipelines in the GraphQL API.
+
+Thin resolvers over the operations.
+"""

@@ -1,0 +1,150 @@
+"""Overrides of releases in the API: skipped gates, external answers and denied revisions."""
+
+from datetime import datetime
+
+import strawberry
+
+from controlplane.pipelines.api.pipelines import PipelineType
+from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.pipelines.operations.triggers import Triggers
+from controlplane.platform.graphql.context import Info
+from controlplane.services.model.quarantine import DeniedRevision as RefusedRow
+
+
+@strawberry.type
+class DeniedRevisionType:
+    """A denied commit or digest. No service receives it until somebody allows it again."""
+
+    revision: str
+    """Commit or digest."""
+    actor: str
+    """E-mail address of the user, or name of the pipeline, that denied it."""
+    reason: str
+    """Reason of the denial."""
+    inserted_at: datetime
+
+    @classmethod
+    def of(cls, row: RefusedRow) -> "DeniedRevisionType":
+        return cls(revision=row.id, actor=row.actor, reason=row.reason, inserted_at=row.inserted_at)
+
+
+@strawberry.type
+class PipelineOverrideQuery:
+    @strawberry.field
+    async def denied_revisions(self, info: Info) -> list[DeniedRevisionType]:
+        """Denied commits and digests."""
+        rows = await info.context[ReleaseDecisions].refused(info.context.actor)
+        return [DeniedRevisionType.of(row) for row in rows]
+
+
+@strawberry.type
+class PipelineOverrideMutation:
+    @strawberry.mutation
+    async def skip_gate(
+        self, info: Info, id: strawberry.ID, release_id: strawberry.ID, reason: str
+    ) -> PipelineType | None:
+        """Skips a gate for one release. Needs the permission `SKIP`.
+
+        Args:
+            id: ID of the gate.
+            release_id: ID of the release.
+            reason: Reason for the audit log. Limit: 1,000 characters.
+        """
+        overrides = info.context[ReleaseDecisions]
+        return PipelineType.of(await overrides.skip(info.context.actor, id, release_id, reason))
+
+    @strawberry.mutation
+    async def answer_gate(
+        self,
+        info: Info,
+        id: strawberry.ID,
+        release_id: strawberry.ID,
+        passed: bool,
+        reason: str = "",
+    ) -> PipelineType | None:
+        """Answers an EXTERNAL gate. Only the account of the gate may call it.
+
+        Args:
+            id: ID of the gate.
+            release_id: ID of the release.
+            passed: True lets the release pass.
+            reason: Reason shown to users. Limit: 1,000 characters.
+        """
+        overrides = info.context[ReleaseDecisions]
+        view = await overrides.answer(info.context.actor, id, release_id, passed, reason)
+        return PipelineType.of(view)
+
+    @strawberry.mutation
+    async def start_release(
+        self, info: Info, id: strawberry.ID, reason: str = ""
+    ) -> PipelineType | None:
+        """Starts a release from the current revisions of the first stage.
+
+        Args:
+            id: ID of the pipeline.
+            reason: Reason shown to users. Default: none.
+        """
+        triggers = info.context[Triggers]
+        return PipelineType.of(await triggers.start(info.context.actor, id, reason))
+
+    @strawberry.mutation
+    async def check_trigger(
+        self, info: Info, id: strawberry.ID, trigger: str
+    ) -> PipelineType | None:
+        """Polls a trigger now.
+
+        Args:
+            id: ID of the pipeline.
+            trigger: Name of the trigger.
+        """
+        triggers = info.context[Triggers]
+        return PipelineType.of(await triggers.check_now(info.context.actor, id, trigger))
+
+    @strawberry.mutation
+    async def abort_rollout(
+        self, info: Info, id: strawberry.ID, stage: str, reason: str = ""
+    ) -> PipelineType | None:
+        """Aborts the rollout of a stage. The stage counts as failed; updated services keep the
+        release.
+
+        Args:
+            id: ID of the pipeline.
+            stage: Name of the stage.
+            reason: Reason shown to users. Default: none.
+        """
+        overrides = info.context[ReleaseDecisions]
+        return PipelineType.of(await overrides.abort(info.context.actor, id, stage, reason))
+
+    @strawberry.mutation
+    async def acknowledge_rollback(
+        self, info: Info, id: strawberry.ID, stage: str
+    ) -> PipelineType | None:
+        """Acknowledges the rollback of a stage, so that new releases may enter it.
+
+        Args:
+            id: ID of the pipeline.
+            stage: Name of the stage.
+        """
+        overrides = info.context[ReleaseDecisions]
+        return PipelineType.of(await overrides.acknowledge_rollback(info.context.actor, id, stage))
+
+    @strawberry.mutation
+    async def deny_revision(self, info: Info, revision: str, reason: str) -> DeniedRevisionType:
+        """Denies a commit or digest to all services.
+
+        Args:
+            revision: Commit or digest, at least its first 12 characters.
+            reason: Reason shown to users. Limit: 1,000 characters.
+        """
+        overrides = info.context[ReleaseDecisions]
+        return DeniedRevisionType.of(await overrides.refuse(info.context.actor, revision, reason))
+
+    @strawberry.mutation
+    async def allow_revision(self, info: Info, revision: str) -> DeniedRevisionType:
+        """Allows a denied commit or digest again.
+
+        Args:
+            revision: Denied commit or digest.
+        """
+        overrides = info.context[ReleaseDecisions]
+        return DeniedRevisionType.of(await overrides.lift(info.context.actor, revision))

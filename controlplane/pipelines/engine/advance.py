@@ -1,0 +1,128 @@
+"""Automatic progress of a pipeline: releases queue, gates are
+evaluated, stages take releases in.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+
+from controlplane.pipelines.engine.draft import Draft
+from controlplane.pipelines.engine.effects import Promote, RenderStage
+from controlplane.pipelines.engine.gate_evaluation import changes_nothing, evaluate_edge
+from controlplane.pipelines.engine.git_merge import follow_change
+from controlplane.pipelines.engine.health import advance_workflow
+from controlplane.pipelines.engine.rollout_engine import check_verification, continue_rollout
+from controlplane.pipelines.engine.starting import run_triggers
+from controlplane.pipelines.model.pipeline import Stage, StageEdge
+from controlplane.pipelines.model.state import Health, ReleaseId, StageState, WaitingRelease
+
+
+def advance(draft: Draft) -> None:
+    """Moves every release as far as it may go now, one stage after the other."""
+    if draft.pipeline.triggers:
+        run_triggers(draft)
+    for stage in draft.pipeline.order:
+        edges = draft.pipeline.edges_into[stage.id]
+        advance_workflow(draft, stage)
+        if edges:
+            check_verification(draft, stage)
+        for edge in edges:
+            _queue(draft, edge)
+            evaluate_edge(draft, edge)
+        if edges:
+            _enter(draft, stage, edges)
+            continue_rollout(draft, stage)
+            follow_change(draft, stage)
+
+
+def _queue(draft: Draft, edge: StageEdge) -> None:
+    """Puts the release of the source stage before the edge, unless the target stage has had it."""
+    release = draft.stage(edge.source).release
+    waiting = draft.candidates.get(edge.id)
+    if release is None or not _is_newer(draft, release, draft.stage(edge.target).release):
+        draft.candidates.pop(edge.id, None)
+        return
+    if waiting is None or waiting.release != release:
+        draft.candidates[edge.id] = WaitingRelease(release)
+        if waiting is not None:
+            draft.record(edge.id, waiting.release, f"superseded by {release}")
+    _ask_render(draft, edge)
+
+
+def _is_newer(draft: Draft, release: ReleaseId, than: ReleaseId | None) -> bool:
+    return than is None or draft.releases[release].number > draft.releases[than].number
+
+
+def _ask_render(draft: Draft, edge: StageEdge) -> None:
+    candidate = draft.candidates[edge.id]
+    release, stage = candidate.release, edge.target
+    wanted = draft.pipeline.stage[stage].services
+    if not wanted or candidate.render_error or draft.render_of(stage, release) is not None:
+        return
+    scope = hashlib.sha256("\n".join(sorted(wanted)).encode()).hexdigest()[:8]
+    key = f"render/{stage}/{release}/{candidate.attempt}/{scope}"
+    if key != candidate.asked:
+        draft.change_candidate(edge.id, asked=key)
+        draft.emit(RenderStage(key, stage, release, draft.releases[release].commits))
+
+
+def _enter(draft: Draft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
+    """Takes in the release for which all edges into the stage are open, if there is one."""
+    waiting = [draft.candidates.get(edge.id) for edge in edges]
+    first = waiting[0]
+    if first is None or any(
+        candidate is None or candidate.release != first.release for candidate in waiting
+    ):
+        return _hold(draft, edges, "has not arrived on every edge into the stage")
+    if any(candidate.reason for candidate in waiting if candidate is not None):
+        return _hold(draft, edges, "waiting at another edge into the stage")
+    if why := _closed(draft, stage):
+        return _hold(draft, edges, why)
+    attempt = max(candidate.attempt for candidate in waiting if candidate is not None)
+    _promote(draft, stage, first.release, attempt)
+    for edge in edges:
+        del draft.candidates[edge.id]
+
+
+def _closed(draft: Draft, stage: Stage) -> str | None:
+    """Returns the reason why the stage takes in no release now."""
+    held = draft.stage(stage.id)
+    if draft.paused is not None:
+        return draft.paused
+    if held.promoting:
+        return f"{stage.name} is still rolling out {held.release}"
+    if all(service in draft.frozen for service in stage.services):
+        return draft.frozen[stage.services[0]]
+    return None
+
+
+def _hold(draft: Draft, edges: Iterable[StageEdge], reason: str) -> None:
+    for edge in edges:
+        candidate = draft.candidates.get(edge.id)
+        if candidate is not None and not candidate.reason:
+            draft.change_candidate(edge.id, reason=reason)
+
+
+def _promote(draft: Draft, stage: Stage, release: ReleaseId, attempt: int) -> None:
+    held = draft.stage(stage.id)
+    revisions = held.rendered[release]
+    if changes_nothing(held, revisions):
+        key = f"promote/{stage.id}/{release}/{attempt}/{held.batches}"
+        draft.emit(Promote(key, stage.id, release, revisions))
+        entered = replace(held, release=release, revisions=revisions, attempt=attempt)
+        if held.good_release == held.release:
+            entered = replace(entered, good_release=release, good=revisions)
+        entered = replace(entered, batches=held.batches + 1, change=None)
+    else:
+        entered = StageState(
+            release=release,
+            revisions=revisions,
+            attempt=attempt,
+            health=Health.PROGRESSING,
+            batches=held.batches,
+            good_release=held.good_release,
+            good=held.good,
+            rendered=held.rendered,
+        )
+    draft.put_stage(stage.id, replace(entered, entered_at=draft.now))
+    draft.record(stage.id, release, "promoted")

@@ -1,0 +1,95 @@
+"""JSON forms of pipelines, states, events and effects, as the store keeps them.
+
+JSON objects (as `dict`) with the fields of the dataclasses. A state carries its format version, so
+that later versions of the program can read older states. Events and effects carry their type.
+"""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from controlplane.pipelines.engine.effects import Effect
+from controlplane.pipelines.engine.events import Event
+from controlplane.pipelines.model.pipeline import Pipeline
+from controlplane.pipelines.model.state import PipelineState
+from core.errors import Invalid
+
+STATE_VERSION = 1
+
+Json = dict[str, Any]
+
+_STATE = TypeAdapter(PipelineState)
+_PIPELINE = TypeAdapter(Pipeline)
+_EVENTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Event)}
+_EFFECTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Effect)}
+
+
+def state_to_json(state: PipelineState) -> Json:
+    """Returns the JSON form of a state."""
+    return {"version": STATE_VERSION, "state": _STATE.dump_python(state, mode="json")}
+
+
+def state_from_json(data: Mapping[str, Any]) -> PipelineState:
+    """Decodes the result of `state_to_json`; the empty object is a pipeline that never ran.
+
+    Raises Invalid for anything else, also for a state of a newer version.
+    """
+    if not data:
+        return PipelineState()
+    if data.get("version") != STATE_VERSION:
+        raise Invalid(f"a pipeline state of version {data.get('version')} cannot be read")
+    return _build(_STATE, data.get("state"))
+
+
+def pipeline_to_json(pipeline: Pipeline) -> Json:
+    """Returns the JSON form of a specification."""
+    return _PIPELINE.dump_python(pipeline, mode="json")
+
+
+def pipeline_from_json(data: Mapping[str, Any]) -> Pipeline:
+    """Decodes the result of `pipeline_to_json` without validating it again. Raises Invalid for
+    anything else.
+    """
+    return _build(_PIPELINE, data)
+
+
+def event_to_json(event: Event) -> Json:
+    """Returns the JSON form of an event."""
+    return _typed(_EVENTS, event)
+
+
+def event_from_json(data: Mapping[str, Any]) -> Event:
+    """Decodes the result of `event_to_json`. Raises Invalid for anything else."""
+    return _untyped(_EVENTS, data)
+
+
+def effect_to_json(effect: Effect) -> Json:
+    """Returns the JSON form of an effect."""
+    return _typed(_EFFECTS, effect)
+
+
+def effect_from_json(data: Mapping[str, Any]) -> Effect:
+    """Decodes the result of `effect_to_json`. Raises Invalid for anything else."""
+    return _untyped(_EFFECTS, data)
+
+
+def _typed(adapters: Mapping[str, TypeAdapter], value: Event | Effect) -> Json:
+    name = type(value).__name__
+    return {"type": name, **adapters[name].dump_python(value, mode="json")}
+
+
+def _untyped(adapters: Mapping[str, TypeAdapter], data: Mapping[str, Any]) -> Any:
+    adapter = adapters.get(data.get("type", ""))
+    if adapter is None:
+        raise Invalid("neither event nor effect of a pipeline")
+    return _build(adapter, {key: value for key, value in data.items() if key != "type"})
+
+
+def _build(adapter: TypeAdapter, data: object) -> Any:
+    try:
+        return adapter.validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise Invalid(first["msg"], field=place or None) from None

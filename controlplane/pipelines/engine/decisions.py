@@ -1,0 +1,187 @@
+"""Decisions of users: approve, reject, withdraw, retry, deny a revision, pause."""
+
+from controlplane.pipelines.engine.draft import Draft, clip
+from controlplane.pipelines.engine.effects import Topic
+from controlplane.pipelines.engine.events import (
+    Approved,
+    DenialRemoved,
+    Paused,
+    ReleaseRejected,
+    Resumed,
+    Retried,
+    RevisionDenied,
+    Superseded,
+)
+from controlplane.pipelines.engine.gate_context import GateContext, gate_context, save_gate_state
+from controlplane.pipelines.engine.rollout_engine import restart_rollout
+from controlplane.pipelines.gates.judges import needs_approval
+from controlplane.pipelines.model.gate_rules import ManualRule, Rule, WorkflowRule, approval_of
+from controlplane.pipelines.model.pipeline import GateId
+from controlplane.pipelines.model.state import (
+    Approval,
+    Digests,
+    GateState,
+    GateStatus,
+    Health,
+    ReleaseRefusal,
+    WaitingRelease,
+)
+
+
+def approved(draft: Draft, event: Approved) -> None:
+    """Adds an approval: once per user, for exactly the digests that the user saw."""
+    seat = find_waiting(draft, event.gate, event.digests)
+    if isinstance(seat, str):
+        return draft.note(seat)
+    problem = _approval_problem(seat.gate.rule, seat.state, event)
+    if problem:
+        return draft.note(problem)
+    given = Approval(clip(event.actor), draft.now, clip(event.comment), event.digests)
+    save_gate_state(draft, seat, approvals=(*seat.state.approvals, given))
+    draft.record(seat.gate.id, seat.release, f"approved: {event.comment}", event.actor)
+
+
+def rejected(draft: Draft, event: ReleaseRejected) -> None:
+    """Rejects the release before the edge until it is retried or a newer one arrives."""
+    seat = find_waiting(draft, event.gate, event.digests)
+    if isinstance(seat, str):
+        return draft.note(seat)
+    gate, reason = seat.gate.id, f"rejected by {event.actor}: {event.comment}"
+    if gate in draft.pipeline.workflow:
+        save_gate_state(draft, seat, status=GateStatus.CLOSED, reason=clip(reason))
+    else:
+        refusal = ReleaseRefusal(clip(event.actor), draft.now, clip(reason), gate)
+        draft.change_candidate(draft.pipeline.gate[gate][0].id, refusal=refusal)
+    draft.record(gate, seat.release, f"rejected: {event.comment}", event.actor)
+    draft.notify(Topic.REFUSED, gate, seat.release, str(seat.attempt), reason)
+
+
+def superseded(draft: Draft, event: Superseded) -> None:
+    """Removes a release from a stage's queue, or marks that the stage no longer runs it."""
+    text = f"withdrawn by {event.actor}: {event.reason}"
+    queued = [e for e, c in draft.waiting(event.stage, event.release) if c.refusal is None]
+    for edge in queued:
+        refusal = ReleaseRefusal(clip(event.actor), draft.now, clip(text))
+        draft.change_candidate(edge.id, refusal=refusal)
+    held = draft.stage(event.stage)
+    entered = held.release == event.release and bool(held.revisions) and _is_later(draft, event)
+    if entered:
+        draft.change_stage(
+            event.stage,
+            revisions={},
+            health=Health.FAILED,
+            reason=clip(text),
+            healthy_since=None,
+            verified=False,
+            settled=False,
+        )
+    if not queued and not entered:
+        return draft.note(f"there is no release {event.release} to withdraw from the stage")
+    draft.record(event.stage, event.release, text, event.actor)
+
+
+def retried(draft: Draft, event: Retried) -> None:
+    """Evaluates all gates of a refused release again, or promotes a failed release again."""
+    again = [
+        (edge, candidate)
+        for edge, candidate in draft.waiting(event.stage, event.release)
+        if candidate.refusal or candidate.render_error
+    ]
+    for edge, candidate in again:
+        draft.candidates[edge.id] = WaitingRelease(candidate.release, candidate.attempt + 1)
+    held = draft.stage(event.stage)
+    failed = held.release == event.release and held.health == Health.FAILED
+    if failed and held.revisions and _is_later(draft, event):
+        return _promote_again(draft, event)
+    refused = held.workflow is not None and held.workflow.status is GateStatus.CLOSED
+    if failed and refused:
+        draft.change_stage(event.stage, attempt=held.attempt + 1, workflow=None)
+    elif not again:
+        return draft.note(f"release {event.release} was neither refused nor failed there")
+    draft.record(event.stage, event.release, "retry requested", event.actor)
+
+
+def revision_denied(draft: Draft, event: RevisionDenied) -> None:
+    """Denies a commit or digest in all stages; above the limit the oldest denial is dropped."""
+    if event.revision in draft.known_bad:
+        return draft.note(f"{event.revision} is already denied")
+    draft.deny_revision(event.revision, f"{event.actor}: {event.reason}")
+    draft.record("", None, f"{event.revision} denied in all stages: {event.reason}", event.actor)
+    for stage, held in draft.stages():
+        running = draft.denied_reason(held.revisions.values())
+        if held.release is not None and running:
+            draft.notify(Topic.REFUSED, stage, held.release, event.revision, running)
+
+
+def denial_removed(draft: Draft, event: DenialRemoved) -> None:
+    """Removes the denial of a revision."""
+    if draft.known_bad.pop(event.revision, None) is None:
+        return draft.note(f"{event.revision} is not denied")
+    draft.record("", None, f"{event.revision} no longer denied", event.actor)
+
+
+def paused(draft: Draft, event: Paused) -> None:
+    """Pauses the pipeline: releases that have entered a stage settle there, nothing else moves."""
+    if draft.paused is not None:
+        return draft.note(draft.paused)
+    draft.paused = clip(f"paused by {event.actor}: {event.reason}")
+    draft.record("", None, f"paused: {event.reason}", event.actor)
+
+
+def resumed(draft: Draft, event: Resumed) -> None:
+    """Resumes the pipeline."""
+    if draft.paused is None:
+        return draft.note("the pipeline is not paused")
+    draft.paused = None
+    draft.record("", None, "resumed", event.actor)
+
+
+def find_waiting(draft: Draft, gate: GateId, digests: Digests | None) -> GateContext | str:
+    """Returns the release that waits at a gate with these digests (None: any), or the reason why
+    none does.
+    """
+    seat = gate_context(draft, gate)
+    if isinstance(seat, str):
+        return seat
+    if seat.render is None and digests is not None:
+        return "the release is not rendered yet, so its digests are unknown"
+    if seat.render is not None and digests not in (None, seat.digests):
+        return "the release has changed since it was shown; review it again"
+    return seat
+
+
+def _approval_problem(rule: Rule, before: GateState, event: Approved) -> str | None:
+    asked = approval_of(rule)
+    if any(approval.actor == clip(event.actor) for approval in before.approvals):
+        return f"{event.actor} has already approved"
+    if isinstance(rule, ManualRule):
+        return None
+    if asked is None:
+        return "this gate does not ask for approval"
+    if event.is_author and asked.not_author:
+        return "the author of a release cannot approve it"
+    if len(before.approvals) >= asked.quorum:
+        return "the gate already has its approvals"
+    if isinstance(rule, WorkflowRule) and not needs_approval(rule, before):
+        return "approval is possible only after the preceding steps have passed"
+    if event.actor in asked.people or set(event.groups) & set(asked.groups):
+        return None
+    if asked.people or asked.groups:
+        names = ", ".join((*asked.people, *asked.groups))
+        return f"only these may approve here: {names}"
+    return None
+
+
+def _is_later(draft: Draft, event: Superseded | Retried) -> bool:
+    """Returns a stage that the pipeline promotes to; the first stage follows git instead."""
+    return event.stage != draft.pipeline.first.id
+
+
+def _promote_again(draft: Draft, event: Retried) -> None:
+    if draft.paused is not None:
+        return draft.note(draft.paused)
+    bad = draft.denied_reason(draft.stage(event.stage).revisions.values())
+    if bad:
+        return draft.note(bad)
+    restart_rollout(draft, draft.pipeline.stage[event.stage])
+    draft.record(event.stage, event.release, "promoted again", event.actor)

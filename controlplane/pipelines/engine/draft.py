@@ -1,0 +1,163 @@
+"""A state during one step of the engine, with the effects of the step so far."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from controlplane.pipelines.engine.effects import Effect, EventIgnored, Notify, Topic, WakeAt
+from controlplane.pipelines.model.pipeline import EdgeId, Pipeline, StageEdge, StageId
+from controlplane.pipelines.model.state import (
+    HISTORY_LENGTH,
+    KNOWN_BAD_LENGTH,
+    TEXT_LENGTH,
+    HistoryEntry,
+    PipelineState,
+    ReleaseId,
+    RevisionRef,
+    Revisions,
+    StageState,
+    WaitingRelease,
+)
+
+
+class Draft:
+    """Working copy of a state for one step. Drops state of stages and edges that the pipeline no
+    longer has.
+    """
+
+    def __init__(self, pipeline: Pipeline, state: PipelineState, now: datetime) -> None:
+        self.pipeline = pipeline
+        self.now = now
+        self.number = state.number
+        self.paused = state.paused
+        self.releases = dict(state.releases)
+        self.known_bad = dict(state.known_bad)
+        self.frozen = dict(state.frozen)
+        self.room = state.room
+        self.seen = state.seen
+        self.calls = state.calls
+        known = {trigger.id for trigger in pipeline.triggers}
+        self.triggers = {k: v for k, v in state.triggers.items() if k in known}
+        edges = {edge.id for edge in pipeline.edges}
+        self.candidates = {k: v for k, v in state.candidates.items() if k in edges}
+        self._stages = {k: v for k, v in state.stages.items() if k in pipeline.stage}
+        self._history = list(state.history)
+        self._effects: dict[str, Effect] = {}
+        self._wakes: list[datetime] = []
+
+    def stage(self, stage: StageId) -> StageState:
+        """Returns the state of a stage."""
+        return self._stages.get(stage) or StageState()
+
+    def stages(self) -> Iterator[tuple[StageId, StageState]]:
+        """Returns the stages that hold a release."""
+        yield from self._stages.items()
+
+    def put_stage(self, stage: StageId, value: StageState) -> None:
+        self._stages[stage] = value
+
+    def change_stage(self, stage: StageId, **changes: Any) -> None:
+        self._stages[stage] = replace(self.stage(stage), **changes)
+
+    def change_candidate(self, edge: EdgeId, **changes: Any) -> None:
+        self.candidates[edge] = replace(self.candidates[edge], **changes)
+
+    def waiting(self, stage: StageId, release: ReleaseId) -> list[tuple[StageEdge, WaitingRelease]]:
+        """Returns the edges into a stage before which the release waits."""
+        return [
+            (edge, self.candidates[edge.id])
+            for edge in self.pipeline.edges_into.get(stage, ())
+            if edge.id in self.candidates and self.candidates[edge.id].release == release
+        ]
+
+    def render_of(self, stage: StageId, release: ReleaseId) -> Revisions | None:
+        """Returns the revisions that the stage's services would run with a waiting release, once
+        known.
+        """
+        revisions = self.stage(stage).rendered.get(release)
+        complete = revisions is not None and self.covers(stage, revisions)
+        return revisions if complete else None
+
+    def covers(self, stage: StageId, revisions: Revisions) -> bool:
+        """Returns whether there is a revision for exactly the services of the stage."""
+        return set(revisions) == set(self.pipeline.stage[stage].services)
+
+    def denied_reason(self, revisions: Iterable[RevisionRef]) -> str | None:
+        """Returns the reason if one of the revisions is denied."""
+        if not self.known_bad:
+            return None
+        for revision in revisions:
+            for name in (revision.commit, revision.digest):
+                if name in self.known_bad:
+                    return f"{name} is denied: {self.known_bad[name]}"
+        return None
+
+    def deny_revision(self, revision: str, reason: str) -> None:
+        """Denies a commit or digest in all stages; above the limit the oldest denial is dropped."""
+        self.known_bad[revision] = clip(reason)
+        while len(self.known_bad) > KNOWN_BAD_LENGTH:
+            forgotten = next(iter(self.known_bad))
+            del self.known_bad[forgotten]
+            self.note(
+                f"{forgotten} was the oldest denied revision; its denial was dropped at the limit"
+            )
+
+    def record(self, place: str, release: ReleaseId | None, text: str, actor: str = "") -> None:
+        entry = HistoryEntry(self.now, place, release, clip(text), clip(actor))
+        self._history.append(entry)
+
+    def emit(self, effect: Effect) -> None:
+        self._effects.setdefault(effect.key, effect)
+
+    def notify(self, topic: Topic, place: str, release: ReleaseId, nonce: str, text: str) -> None:
+        key = f"notify/{topic}/{place}/{release}/{nonce}"
+        self.emit(Notify(key, topic, place, release, clip(text)))
+
+    def note(self, text: str) -> None:
+        self.emit(
+            EventIgnored(f"noted/{hashlib.sha256(text.encode()).hexdigest()[:12]}", clip(text))
+        )
+
+    def wake(self, at: datetime) -> None:
+        self._wakes.append(at)
+
+    def finish(self) -> tuple[PipelineState, tuple[Effect, ...]]:
+        """Returns the new state and the effects; drops everything unreferenced."""
+        if self._wakes:
+            at = min(self._wakes)
+            self.emit(WakeAt(f"wake/{at.isoformat()}", at))
+        for stage, held in tuple(self._stages.items()):
+            self._drop_old_renders(stage, held)
+        in_use = self._releases_in_use()
+        state = PipelineState(
+            number=self.number,
+            releases={k: v for k, v in self.releases.items() if k in in_use},
+            stages=self._stages,
+            candidates=self.candidates,
+            known_bad=self.known_bad,
+            paused=self.paused,
+            frozen=self.frozen,
+            room=self.room,
+            history=tuple(self._history[-HISTORY_LENGTH:]),
+            seen=self.seen,
+            triggers=self.triggers,
+            calls=self.calls,
+        )
+        return state, tuple(self._effects.values())
+
+    def _drop_old_renders(self, stage: StageId, held: StageState) -> None:
+        kept = {k: v for k, v in held.rendered.items() if self.waiting(stage, k)}
+        if len(kept) != len(held.rendered):
+            self.change_stage(stage, rendered=kept)
+
+    def _releases_in_use(self) -> set[ReleaseId | None]:
+        held = {stage.release for stage in self._stages.values()}
+        held |= {stage.good_release for stage in self._stages.values()}
+        return held | {candidate.release for candidate in self.candidates.values()}
+
+
+def clip(text: str) -> str:
+    """Returns the text, truncated to the limit."""
+    return text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"

@@ -1,0 +1,363 @@
+"""Events of a pipeline: reports from clusters, decisions of users, and the passing of time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controlplane.pipelines.gates.steps import CheckAnswer
+from controlplane.pipelines.model.pipeline import GateId, StageId
+from controlplane.pipelines.model.rollout import BudgetRoom
+from controlplane.pipelines.model.state import Digests, GitWriteStatus, Health, ReleaseId, Revisions
+from core.identity import ServiceId
+
+
+@dataclass(frozen=True, slots=True)
+class StageObserved:
+    """The services of the first stage, which follow git, have these revisions.
+
+    `author` wrote the newest of the commits, as `Name <mail>`.
+    """
+
+    stage: StageId
+    revisions: Revisions
+    health: Health
+    author: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A user makes the first stage's revisions a release."""
+
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerFound:
+    """A trigger has polled its source; this is the current value."""
+
+    trigger: str
+    value: str
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingWritten:
+    """A finding was written to the source of the first stage; `text`
+    says how, if not by a change.
+    """
+
+    trigger: str
+    value: str
+    digest: str = ""
+    change: GitWriteStatus | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingFailed:
+    """A finding could not be written."""
+
+    trigger: str
+    value: str
+    digest: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageRendered:
+    """Revisions that a stage's services would run with the release."""
+
+    stage: StageId
+    release: ReleaseId
+    revisions: Revisions
+
+
+@dataclass(frozen=True, slots=True)
+class StageRenderFailed:
+    """The release cannot be rendered for the stage."""
+
+    stage: StageId
+    release: ReleaseId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageHealth:
+    """Health of a stage's services with the release that entered it."""
+
+    stage: StageId
+    release: ReleaseId
+    health: Health
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesHealth:
+    """Health of each service of a stage that runs its revision of the release.
+
+    `reasons` has entries for services that are not healthy. Services that do not run the release
+    are left out.
+    """
+
+    stage: StageId
+    release: ReleaseId
+    healths: Mapping[ServiceId, Health]
+    reasons: Mapping[ServiceId, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionFailed:
+    """The release could not be given to services; the rollout stops until a retry."""
+
+    stage: StageId
+    release: ReleaseId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationFailed:
+    """A cluster's agent found the release bad after its promotion, and rolled back on its own."""
+
+    stage: StageId
+    release: ReleaseId
+    service: ServiceId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """State in git of the release that a stage is taking in."""
+
+    stage: StageId
+    release: ReleaseId
+    change: GitWriteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeHinted:
+    """A repository has changed: pull requests that wait there may have been merged."""
+
+    repository_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class BaseMoved:
+    """Others have changed the branch meanwhile: the result would differ from what was approved."""
+
+    stage: StageId
+    release: ReleaseId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """Exactly these services are on frozen clusters, with the reasons."""
+
+    services: Mapping[ServiceId, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Budgeted:
+    """Remaining change budget of the cluster groups for this
+    pipeline; None: no group has a budget.
+    """
+
+    room: BudgetRoom | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStarted:
+    """An attempt of a check runs as a job in a cluster."""
+
+    gate: GateId
+    step: str
+    key: str
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAnswered:
+    """Result of an attempt of a check; `key` is that of the attempt.
+
+    `measured` are the values of a metric, for display only: the engine uses the answer.
+    """
+
+    gate: GateId
+    step: str
+    key: str
+    answer: CheckAnswer
+    reason: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    measured: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExternallyAnswered:
+    """An external program has decided about the release at a gate of kind EXTERNAL.
+
+    `call` identifies a signed call, which counts once even if it is repeated.
+    """
+
+    gate: GateId
+    release: ReleaseId
+    actor: str
+    passed: bool
+    reason: str = ""
+    call: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A user approves `digests`, one for each service of the stage after the gate.
+
+    `groups` are the names of the user's groups.
+    """
+
+    gate: GateId
+    actor: str
+    is_author: bool
+    digests: Digests
+    comment: str = ""
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApproversLeft:
+    """These users may no longer approve; their approvals of waiting releases become void."""
+
+    actors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A user lets the release that waits at a gate skip it."""
+
+    gate: GateId
+    release: ReleaseId
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """The rollout in the stage stops; services that have the release keep it."""
+
+    stage: StageId
+    release: ReleaseId
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A user has acknowledged the rollback notice of a stage."""
+
+    stage: StageId
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRejected:
+    """A user rejects; without `digests` the decision applies to any
+    release that waits at the gate.
+    """
+
+    gate: GateId
+    actor: str
+    comment: str = ""
+    digests: Digests | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """The release is withdrawn from a stage: from its queue or, after a rollback, from the stage
+    itself.
+    """
+
+    stage: StageId
+    release: ReleaseId
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """A user retries a refused or failed release in a stage."""
+
+    stage: StageId
+    release: ReleaseId
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionDenied:
+    """A revision (commit or digest) is denied: it must not enter or leave any stage."""
+
+    revision: str
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DenialRemoved:
+    """A revision is no longer denied."""
+
+    revision: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Nothing may enter a stage until `Resumed`."""
+
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """Releases may move again."""
+
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed; requested by `WakeAt`, harmless at any moment."""
+
+
+Event = (
+    StageObserved
+    | Started
+    | TriggerFound
+    | FindingWritten
+    | FindingFailed
+    | StageRendered
+    | StageRenderFailed
+    | StageHealth
+    | ServicesHealth
+    | PromotionFailed
+    | VerificationFailed
+    | Changed
+    | ChangeHinted
+    | BaseMoved
+    | Frozen
+    | Budgeted
+    | CheckStarted
+    | CheckAnswered
+    | ExternallyAnswered
+    | Approved
+    | ApproversLeft
+    | Skipped
+    | Aborted
+    | Lifted
+    | ReleaseRejected
+    | Superseded
+    | Retried
+    | RevisionDenied
+    | DenialRemoved
+    | Paused
+    | Resumed
+    | Tick
+)

@@ -1,0 +1,75 @@
+"""Context of a gate's evaluation: before a stage, or in it as the stage's own workflow."""
+
+from dataclasses import dataclass, replace
+
+from controlplane.pipelines.engine.draft import Draft
+from controlplane.pipelines.model.pipeline import Gate, GateId, StageId
+from controlplane.pipelines.model.state import (
+    Digests,
+    GateState,
+    GateStatus,
+    ReleaseId,
+    Revisions,
+    digests_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GateContext:
+    """A gate and its question: may this release be in this stage?
+
+    `render` has the revisions that the stage's services run with it, or would run; None: not known
+    yet.
+    """
+
+    gate: Gate
+    stage: StageId
+    release: ReleaseId
+    attempt: int
+    state: GateState
+    render: Revisions | None
+
+    @property
+    def digests(self) -> Digests:
+        return digests_of(self.render or {})
+
+
+def gate_context(draft: Draft, id: GateId, *, unsettled: bool = False) -> GateContext | str:
+    """Returns the context in which a gate is evaluated now, or the reason why it is not.
+
+    `unsettled` includes workflows of stages whose services are no longer healthy.
+    """
+    if id in draft.pipeline.workflow:
+        return _within(draft, id, unsettled=unsettled)
+    found = draft.pipeline.gate.get(id)
+    if found is None:
+        return f"gate {id} does not exist"
+    edge, gate = found
+    candidate = draft.candidates.get(edge.id)
+    if candidate is None:
+        return f"no release is waiting at gate {gate.name}"
+    if candidate.refusal is not None:
+        return candidate.refusal.reason
+    state = candidate.gates.get(id, GateState())
+    render = draft.render_of(edge.target, candidate.release)
+    return GateContext(gate, edge.target, candidate.release, candidate.attempt, state, render)
+
+
+def save_gate_state(draft: Draft, seat: GateContext, **changes: object) -> None:
+    """Stores the state of a gate."""
+    state = replace(seat.state, **changes)
+    if seat.gate.id in draft.pipeline.workflow:
+        draft.change_stage(seat.stage, workflow=state)
+        return
+    edge, gate = draft.pipeline.gate[seat.gate.id]
+    draft.change_candidate(edge.id, gates={**draft.candidates[edge.id].gates, gate.id: state})
+
+
+def _within(draft: Draft, id: GateId, *, unsettled: bool) -> GateContext | str:
+    stage, gate = draft.pipeline.workflow[id]
+    held = draft.stage(stage.id)
+    state = held.workflow or GateState()
+    asks = held.settled or (unsettled and not held.stopped)
+    if held.release is None or not asks or state.status is not GateStatus.RUNNING:
+        return f"the workflow of {stage.name} is not running now"
+    return GateContext(gate, stage.id, held.release, held.attempt, state, held.revisions)

@@ -1,0 +1,141 @@
+"""Evaluation of the gates of an edge for the waiting release."""
+
+from dataclasses import replace
+
+from controlplane.pipelines.engine.draft import Draft, clip
+from controlplane.pipelines.engine.effects import OpenGate, Topic
+from controlplane.pipelines.engine.gate_checks import advance_steps, apply_timeout
+from controlplane.pipelines.engine.gate_context import GateContext
+from controlplane.pipelines.gates.judges import GateInputs, evaluate_gate, needs_approval
+from controlplane.pipelines.gates.steps import steps_of
+from controlplane.pipelines.model.pipeline import Gate, StageEdge
+from controlplane.pipelines.model.state import (
+    GateState,
+    GateStatus,
+    Health,
+    ReleaseRefusal,
+    Revisions,
+    StageState,
+    WaitingRelease,
+    digests_of,
+    fingerprint,
+)
+
+
+def evaluate_edge(draft: Draft, edge: StageEdge) -> None:
+    """Evaluates every gate of the edge for the waiting release."""
+    candidate = draft.candidates.get(edge.id)
+    if candidate is None:
+        return
+    render = draft.render_of(edge.target, candidate.release)
+    blocker = _blocker(draft, edge, candidate, render)
+    gates = {
+        gate.id: _evaluate_one_gate(draft, edge, gate, candidate, blocker, render or {})
+        for gate in edge.gates
+    }
+    closed = [g.name for g in edge.gates if gates[g.id].status != GateStatus.OPEN]
+    reason = blocker or (f"waiting for {', '.join(closed)}" if closed else "")
+    draft.change_candidate(edge.id, gates=gates, reason=clip(reason))
+    failed = [g for g in edge.gates if gates[g.id].status == GateStatus.CLOSED]
+    if failed and blocker is None:
+        reject_release(draft, edge, failed[0], gates[failed[0].id].reason)
+        evaluate_edge(draft, edge)
+
+
+def reject_release(draft: Draft, edge: StageEdge, gate: Gate, why: str) -> None:
+    """Stops the release after a gate refused it, until it is retried or a newer one arrives."""
+    candidate = draft.candidates[edge.id]
+    reason = clip(f"{gate.name} failed: {why}")
+    refusal = ReleaseRefusal("towline", draft.now, reason, gate.id)
+    draft.change_candidate(edge.id, refusal=refusal, reason=reason)
+    draft.record(gate.id, candidate.release, reason)
+    draft.notify(Topic.REFUSED, gate.id, candidate.release, str(candidate.attempt), reason)
+
+
+def changes_nothing(held: StageState, render: Revisions) -> bool:
+    """Returns whether the stage already runs exactly this content."""
+    return digests_of(held.revisions) == digests_of(render)
+
+
+def _blocker(
+    draft: Draft, edge: StageEdge, candidate: WaitingRelease, render: Revisions | None
+) -> str | None:
+    """Returns the reason why no gate may open for a release yet, if any."""
+    source, target = draft.stage(edge.source), draft.pipeline.stage[edge.target]
+    if candidate.refusal is not None:
+        return candidate.refusal.reason
+    if not target.services:
+        return f"the selector of stage {target.name} matches no service"
+    if candidate.render_error:
+        return f"cannot be rendered: {candidate.render_error}"
+    if render is None:
+        return "waiting for the render"
+    if source.health != Health.HEALTHY:
+        detail = f": {source.reason}" if source.reason else ""
+        return f"{draft.pipeline.stage[edge.source].name} is {source.health.lower()}{detail}"
+    moving = draft.releases[candidate.release].revisions
+    return draft.denied_reason((*moving.values(), *source.revisions.values(), *render.values()))
+
+
+def _evaluate_one_gate(
+    draft: Draft,
+    edge: StageEdge,
+    gate: Gate,
+    candidate: WaitingRelease,
+    blocker: str | None,
+    render: Revisions,
+) -> GateState:
+    before = candidate.gates.get(gate.id, GateState())
+    if blocker is not None:
+        refused = candidate.refusal is not None and candidate.refusal.gate == gate.id
+        status = GateStatus.CLOSED if refused else GateStatus.PENDING
+        return replace(before, status=status, reason=clip(blocker))
+    after = _decided(draft, edge, gate, candidate, before, render)
+    _announce(draft, gate, candidate, before, after, fingerprint(render))
+    return after
+
+
+def _decided(
+    draft: Draft,
+    edge: StageEdge,
+    gate: Gate,
+    candidate: WaitingRelease,
+    before: GateState,
+    render: Revisions,
+) -> GateState:
+    if before.skipped:
+        return replace(before, status=GateStatus.OPEN, reason=before.skipped)
+    if changes_nothing(draft.stage(edge.target), render):
+        reason = "no changes in the next stage"
+        return replace(before, status=GateStatus.OPEN, reason=reason)
+    begun = replace(before, since=before.since or draft.now)
+    situation = GateInputs(
+        draft.stage(edge.source), digests_of(render), before.approvals, draft.now
+    )
+    if steps_of(gate.rule, gate.patience):
+        seat = GateContext(gate, edge.target, candidate.release, candidate.attempt, begun, render)
+        verdict, checks = advance_steps(draft, seat, situation.source)
+    else:
+        verdict, checks = evaluate_gate(gate.rule, situation), before.checks
+    if verdict.wake is not None:
+        draft.wake(verdict.wake)
+    verdict = apply_timeout(draft, gate, begun, verdict)
+    return replace(begun, status=verdict.status, reason=clip(verdict.reason), checks=checks)
+
+
+def _announce(
+    draft: Draft,
+    gate: Gate,
+    candidate: WaitingRelease,
+    before: GateState,
+    after: GateState,
+    content: str,
+) -> None:
+    release = candidate.release
+    if after.status == GateStatus.OPEN and before.status != GateStatus.OPEN:
+        key = f"open/{gate.id}/{release}/{content}"
+        draft.emit(OpenGate(key, gate.id, release, after.reason))
+        draft.record(gate.id, release, f"gate {gate.name} opened: {after.reason}")
+    elif needs_approval(gate.rule, after) and not needs_approval(gate.rule, before):
+        text = f"{gate.name} needs approval: {after.reason}"
+        draft.notify(Topic.APPROVAL_WANTED, gate.id, release, content, text)

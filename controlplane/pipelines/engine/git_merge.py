@@ -1,0 +1,142 @@
+"""Promotion through git: until the change is merged, and its failures."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from controlplane.pipelines.engine.draft import Draft, clip
+from controlplane.pipelines.engine.effects import FollowChange
+from controlplane.pipelines.engine.events import BaseMoved, Changed, ChangeHinted
+from controlplane.pipelines.engine.health import PASSED_BEFORE
+from controlplane.pipelines.model.pipeline import Stage, StageId
+from controlplane.pipelines.model.rollout import Progress
+from controlplane.pipelines.model.state import (
+    GitChangeState,
+    GitWriteStatus,
+    Health,
+    StageState,
+    WaitingRelease,
+)
+from core.identity import ServiceId
+
+_FIRST_LOOK = 15
+_MAX_INTERVAL_S = 300
+
+
+def changed(draft: Draft, event: Changed) -> None:
+    """Records the state of a release's change in git; the history mentions it once."""
+    held = draft.stage(event.stage)
+    if not _by_git(draft, event.stage):
+        return draft.note("the stage is not promoted by git")
+    if held.release != event.release or not held.revisions:
+        return draft.note(f"the stage does not hold release {event.release}")
+    before, now = held.change, event.change
+    if before is not None and before.state is GitChangeState.LANDED:
+        return draft.note(f"the release was already merged: {before}")
+    if before is not None and (before.state, before.number) == (now.state, now.number):
+        return None
+    looked = replace(now, looks=before.looks if before else 0, looked_at=draft.now, next_at=None)
+    if looked.state is GitChangeState.OPEN:
+        looked = replace(looked, next_at=_next_check_time(draft, looked))
+    revisions = held.revisions
+    if looked.state is GitChangeState.LANDED:
+        revisions = {id: replace(revision, commit=now.commit) for id, revision in revisions.items()}
+    draft.change_stage(event.stage, change=looked, revisions=revisions)
+    return draft.record(event.stage, event.release, str(now))
+
+
+def hinted(draft: Draft, event: ChangeHinted) -> None:
+    """Checks a waiting pull request now, unless that was done at this very moment."""
+    for stage, held in tuple(draft.stages()):
+        change = _open(held)
+        if change and change.repository_id == event.repository_id and change.looked_at != draft.now:
+            draft.change_stage(stage, change=replace(change, next_at=draft.now))
+
+
+def base_moved(draft: Draft, event: BaseMoved) -> None:
+    """Moves the release back before the gates of its stage, where it is rendered and evaluated
+    again.
+    """
+    held = draft.stage(event.stage)
+    if not _by_git(draft, event.stage):
+        return draft.note("the stage is not promoted by git")
+    if held.release != event.release or not held.promoting:
+        return draft.note(f"the stage is not rolling out {event.release}")
+    draft.record(event.stage, event.release, f"returned to its gates: {event.reason}")
+    draft.put_stage(event.stage, _before(draft, event.stage, held))
+    for edge in draft.pipeline.edges_into[event.stage]:
+        if draft.stage(edge.source).release != event.release:
+            continue  # A newer release already waits there.
+        draft.candidates[edge.id] = WaitingRelease(event.release, attempt=held.attempt + 1)
+
+
+def follow_change(draft: Draft, stage: Stage) -> None:
+    """Requests a check of a waiting pull request when its time has come."""
+    held = draft.stage(stage.id)
+    change = _open(held)
+    if change is None or held.release is None or change.next_at is None:
+        return
+    if draft.now >= change.next_at:
+        looks = change.looks + 1
+        given = {
+            service: held.revisions[service]
+            for service in _given(held)
+            if service in held.revisions
+        }
+        key = f"follow/{stage.id}/{held.release}/{held.attempt}/{looks}"
+        draft.emit(FollowChange(key, stage.id, held.release, given or held.revisions))
+        change = replace(change, looks=looks, looked_at=draft.now)
+        change = replace(change, next_at=_next_check_time(draft, change))
+        draft.change_stage(stage.id, change=change)
+    if change.next_at is not None:
+        draft.wake(change.next_at)
+
+
+def _by_git(draft: Draft, id: StageId) -> bool:
+    stage = draft.pipeline.stage.get(id)
+    return stage is not None and stage.git is not None
+
+
+def _open(held: StageState) -> GitWriteStatus | None:
+    """Returns the pull request that the stage waits for, if any."""
+    waits = held.change is not None and held.change.state is GitChangeState.OPEN
+    return held.change if waits and not held.stopped else None
+
+
+def _next_check_time(draft: Draft, change: GitWriteStatus) -> datetime:
+    """Frequent at first, then less and less."""
+    return draft.now + timedelta(
+        seconds=min(_FIRST_LOOK * 1.5 ** min(change.looks, 20), _MAX_INTERVAL_S)
+    )
+
+
+def _given(held: StageState) -> list[ServiceId]:
+    return [service for service, how in held.progress.items() if how is Progress.GIVEN]
+
+
+def _before(draft: Draft, stage: StageId, held: StageState) -> StageState:
+    """Returns the stage with its last good release, if any, and without a pending one."""
+    rendered = {key: revisions for key, revisions in held.rendered.items() if key != held.release}
+    kept = StageState(
+        batches=held.batches,
+        reason=clip("its release returned to its gates"),
+        good_release=held.good_release,
+        good=held.good,
+        hold=held.hold,
+        rendered=rendered,
+    )
+    if held.good_release is None:
+        return kept
+    good = {
+        service: r
+        for service, r in held.good.items()
+        if service in draft.pipeline.stage[stage].services
+    }
+    return replace(
+        kept,
+        release=held.good_release,
+        revisions=good,
+        health=Health.PROGRESSING,
+        verified=True,
+        progress=dict.fromkeys(good, Progress.HEALTHY),
+        workflow=PASSED_BEFORE if draft.pipeline.stage[stage].workflow else None,
+    )

@@ -1,0 +1,112 @@
+"""Manual interventions other than approval: skip, abort, external answers, removed approvers,
+acknowledgements.
+"""
+
+from datetime import timedelta
+
+from controlplane.pipelines.engine.draft import Draft, clip
+from controlplane.pipelines.engine.effects import Topic
+from controlplane.pipelines.engine.events import (
+    Aborted,
+    ApproversLeft,
+    ExternallyAnswered,
+    Lifted,
+    Skipped,
+)
+from controlplane.pipelines.engine.gate_context import gate_context, save_gate_state
+from controlplane.pipelines.engine.gate_evaluation import reject_release
+from controlplane.pipelines.model.gate_rules import ExternalRule
+from controlplane.pipelines.model.state import Approval, Health
+
+_CALLS_FOR = timedelta(minutes=15)
+
+
+def skipped(draft: Draft, event: Skipped) -> None:
+    """Lets the waiting release pass the gate; the next one is evaluated again."""
+    seat = gate_context(draft, event.gate)
+    if isinstance(seat, str):
+        return draft.note(seat)
+    if seat.release != event.release:
+        return draft.note(f"release {seat.release} is waiting there, not {event.release}")
+    if seat.state.skipped:
+        return draft.note(f"{seat.gate.name} was {seat.state.skipped}")
+    save_gate_state(draft, seat, skipped=clip(f"skipped by {event.actor}: {event.reason}"))
+    draft.record(seat.gate.id, seat.release, f"skipped: {event.reason}", event.actor)
+
+
+def aborted(draft: Draft, event: Aborted) -> None:
+    """Stops the rollout; the stage has failed with the release."""
+    held = draft.stage(event.stage)
+    if held.release != event.release or not held.promoting or not held.revisions:
+        return draft.note(f"the stage is not rolling out {event.release}")
+    if event.stage == draft.pipeline.first.id:
+        return draft.note("the first stage follows git: there is nothing to abort")
+    text = clip(f"aborted by {event.actor}: {event.reason}")
+    draft.change_stage(
+        event.stage,
+        stopped=text,
+        health=Health.FAILED,
+        reason=text,
+        healthy_since=None,
+        settled=False,
+    )
+    draft.record(event.stage, event.release, text, event.actor)
+    draft.notify(Topic.STAGE_FAILED, event.stage, event.release, f"a{held.attempt}", text)
+
+
+def lifted(draft: Draft, event: Lifted) -> None:
+    """Acknowledges the rollback of a stage."""
+    if not draft.stage(event.stage).hold:
+        return draft.note("the stage has no rollback notice")
+    draft.change_stage(event.stage, hold="")
+    draft.record(event.stage, draft.stage(event.stage).release, "hold lifted", event.actor)
+
+
+def externally_answered(draft: Draft, event: ExternallyAnswered) -> None:
+    """Applies a program's answer: approval counts for the current digests, refusal stops the
+    release.
+    """
+    seat = gate_context(draft, event.gate)
+    if isinstance(seat, str):
+        return draft.note(seat)
+    gate = seat.gate
+    if not isinstance(gate.rule, ExternalRule) or event.actor != gate.rule.account:
+        return draft.note(f"{event.actor} is not the account that answers gate {gate.name}")
+    if seat.release != event.release or seat.render is None:
+        return draft.note(f"release {event.release} is not waiting there")
+    if event.call in draft.calls:
+        return draft.note("this call was already accepted")
+    _remember(draft, event.call)
+    if not event.passed:
+        edge, _ = draft.pipeline.gate[gate.id]
+        return reject_release(draft, edge, gate, f"{event.actor}: {event.reason}")
+    if seat.state.approvals:
+        return draft.note(f"{event.actor} has already answered")
+    given = Approval(clip(event.actor), draft.now, clip(event.reason), seat.digests)
+    save_gate_state(draft, seat, approvals=(given,))
+    draft.record(gate.id, seat.release, f"passed: {event.reason}", event.actor)
+
+
+def _remember(draft: Draft, call: str) -> None:
+    """Remembers signed calls for as long as a recorded call could be replayed with a valid
+    signature.
+    """
+    if call:
+        young = {key: at for key, at in draft.calls.items() if draft.now - at < _CALLS_FOR}
+        draft.calls = {**young, clip(call): draft.now}
+
+
+def approvers_left(draft: Draft, event: ApproversLeft) -> None:
+    """Voids the approvals of users who may no longer approve, for waiting releases."""
+    gone = {clip(actor) for actor in event.actors}
+    for id in (*draft.pipeline.gate, *draft.pipeline.workflow):
+        seat = gate_context(draft, id)
+        if isinstance(seat, str):
+            continue
+        kept = tuple(approval for approval in seat.state.approvals if approval.actor not in gone)
+        if len(kept) == len(seat.state.approvals):
+            continue
+        save_gate_state(draft, seat, approvals=kept)
+        text = "approval void: the approver may no longer approve"
+        draft.record(id, seat.release, text)
+        draft.notify(Topic.APPROVAL_VOIDED, id, seat.release, f"left {len(kept)}", text)

@@ -1,0 +1,119 @@
+"""Preview branches of releases and their pull requests: which ones are still needed.
+
+Comparing the previous state with the current one finds the branches that a pipeline no longer
+needs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from controlplane.pipelines.model.git_writes import GitWrite
+from controlplane.pipelines.model.pipeline import Pipeline, Stage
+from controlplane.pipelines.model.state import GitChangeState, PipelineState, Release, StageState
+from controlplane.pipelines.model.triggers import Trigger
+from core.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewBranch:
+    """A branch of the pipeline; `number` is its pull request's (0: none).
+
+    If anybody but `author` has committed to it, the pipeline no longer owns it.
+    """
+
+    repository_id: str
+    branch: str
+    author: str
+    provider: str = ""
+    number: int = 0
+
+
+_OWN = ("${release}", "${tag}", "${digest}")
+"""A branch with one of these placeholders in its name belongs to one release only."""
+Tryouts = Mapping[tuple[str, str], PreviewBranch]
+
+
+def preview_branches(pipeline: Pipeline, state: PipelineState) -> Tryouts:
+    """Returns all needed branches, by repository and branch name."""
+    found = [*_of_stages(pipeline, state), *_of_triggers(pipeline, state)]
+    return {(tryout.repository_id, tryout.branch): tryout for tryout in found}
+
+
+def obsolete_branches(before: Tryouts, after: Tryouts) -> list[PreviewBranch]:
+    """Returns the branches that were needed before and no longer are."""
+    return [tryout for key, tryout in before.items() if key not in after]
+
+
+def release_values(pipeline: Pipeline, stage: Stage, release: Release) -> dict[str, str]:
+    """Returns the placeholder values of a stage that is promoted through git."""
+    return {
+        "release": str(release.id),
+        "commit": min(release.commits.values()),
+        "stage": stage.name,
+        "pipeline": pipeline.name,
+    }
+
+
+def found_values(pipeline: Pipeline, trigger: Trigger, value: str, digest: str) -> dict[str, str]:
+    """Returns the placeholder values of a trigger that writes."""
+    return {
+        "trigger": trigger.name,
+        "tag": value,
+        "digest": digest,
+        "release": value + (f"-{digest[7:19]}" if digest else ""),
+        "stage": pipeline.first.name,
+        "pipeline": pipeline.name,
+    }
+
+
+def branch_of(write: GitWrite, values: Mapping[str, str], attempt: int = 1) -> str:
+    """Each attempt has its own branch, which starts at the current tip of its base."""
+    return write.branch_for(values) + (f"-{attempt}" if attempt > 1 else "")
+
+
+def _of_stages(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBranch]:
+    for stage in pipeline.stages:
+        if stage.git is None:
+            continue
+        for release, attempt, number in _moving(pipeline, stage, state):
+            found = state.releases.get(release)
+            if found is not None:
+                values = release_values(pipeline, stage, found)
+                yield from _tryout(stage.git, stage.writes_to, values, attempt, number)
+
+
+def _moving(pipeline: Pipeline, stage: Stage, state: PipelineState) -> Iterator[tuple]:
+    """Returns the releases that are entering a stage, with attempt and request."""
+    for edge in pipeline.edges_into[stage.id]:
+        waiting = state.candidates.get(edge.id)
+        if waiting is not None:
+            yield waiting.release, waiting.attempt, 0
+    held = state.stages.get(stage.id, StageState())
+    change = held.change
+    if held.release is None or (change and change.state is GitChangeState.LANDED):
+        return
+    if change is not None or held.promoting:
+        yield held.release, held.attempt, change.number if change else 0
+
+
+def _of_triggers(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBranch]:
+    for trigger in pipeline.triggers:
+        write, found = trigger.write, state.triggers.get(trigger.id)
+        if write is None or found is None or found.change is None or not found.change.number:
+            continue
+        values = found_values(pipeline, trigger, found.value, found.digest)
+        number = found.change.number
+        yield from _tryout(write, found.change.repository_id, values, 1, number)
+
+
+def _tryout(
+    write: GitWrite, repository: str, values: Mapping[str, str], attempt: int, number: int
+) -> Iterator[PreviewBranch]:
+    """Returns None if the branch name cannot be filled in, or if the next release uses it too."""
+    if not any(placeholder in write.branch for placeholder in _OWN):
+        return
+    try:
+        branch = branch_of(write, values, attempt)
+    except Invalid:
+        return
+    yield PreviewBranch(repository, branch, write.author, write.provider, number)

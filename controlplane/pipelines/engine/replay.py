@@ -1,0 +1,82 @@
+"""Replay of a pipeline's events, with its original or with other gates."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from controlplane.pipelines.engine.effects import Promote, WakeAt
+from controlplane.pipelines.engine.engine import step
+from controlplane.pipelines.engine.events import Event, Tick
+from controlplane.pipelines.model.pipeline import Pipeline, StageId
+from controlplane.pipelines.model.state import PipelineState, ReleaseId
+
+MAX_TICKS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvents:
+    """Events of one moment, in order."""
+
+    at: datetime
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """A stage began to take in a release, or was rolled back to one."""
+
+    at: datetime
+    stage: StageId
+    release: ReleaseId
+    back: bool = False
+
+
+@dataclass(slots=True)
+class Replay:
+    """End state of a replay, and its promotions."""
+
+    state: PipelineState
+    promotions: list[Promotion] = field(default_factory=list)
+    wake: datetime | None = None
+    ticks: int = 0
+
+
+def replay(
+    pipeline: Pipeline, state: PipelineState, recorded: Sequence[RecordedEvents], until: datetime
+) -> Replay:
+    """Feeds recorded events to the engine, with the ticks between them.
+
+    The engine ignores reports about releases that have not entered a stage, as always.
+    """
+    run = Replay(state)
+    for moment in recorded:
+        _pass_time(pipeline, run, moment.at)
+        _take(pipeline, run, moment.events, moment.at)
+    _pass_time(pipeline, run, until)
+    return run
+
+
+def _pass_time(pipeline: Pipeline, run: Replay, until: datetime) -> None:
+    while run.wake is not None and run.wake <= until and run.ticks < MAX_TICKS:
+        at, run.wake = run.wake, None
+        run.ticks += 1
+        _take(pipeline, run, (Tick(),), at)
+
+
+def _take(pipeline: Pipeline, run: Replay, events: Iterable[Event], at: datetime) -> None:
+    for event in events:
+        run.state, effects = step(pipeline, run.state, event, at)
+        wakes = [effect.at for effect in effects if isinstance(effect, WakeAt)]
+        run.wake = wakes[0] if wakes else run.wake
+        for effect in effects:
+            if isinstance(effect, Promote):
+                _note(run, Promotion(at, effect.stage, effect.release, effect.back))
+
+
+def _note(run: Replay, promotion: Promotion) -> None:
+    """The first batch of a rollout represents it."""
+    key = (promotion.stage, promotion.release, promotion.back)
+    if all(
+        (promotion.stage, promotion.release, promotion.back) != key for promotion in run.promotions
+    ):
+        run.promotions.append(promotion)

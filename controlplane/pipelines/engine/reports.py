@@ -1,0 +1,241 @@
+"""Reports from clusters: revisions and health of stages, results of renders."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from controlplane.pipelines.engine.draft import Draft, clip
+from controlplane.pipelines.engine.effects import Topic
+from controlplane.pipelines.engine.events import (
+    Budgeted,
+    CheckAnswered,
+    CheckStarted,
+    Frozen,
+    PromotionFailed,
+    ServicesHealth,
+    StageHealth,
+    StageObserved,
+    StageRendered,
+    StageRenderFailed,
+    VerificationFailed,
+)
+from controlplane.pipelines.engine.gate_context import GateContext, gate_context, save_gate_state
+from controlplane.pipelines.engine.health import set_health
+from controlplane.pipelines.engine.rollout_engine import roll_back, rollout_state
+from controlplane.pipelines.engine.starting import observed
+from controlplane.pipelines.gates.steps import record_answer, steps_of
+from controlplane.pipelines.model.gate_rules import Step
+from controlplane.pipelines.model.pipeline import Stage, StageId
+from controlplane.pipelines.model.rollout import Progress, current_wave
+from controlplane.pipelines.model.state import (
+    CheckState,
+    GateState,
+    GateStatus,
+    Health,
+    ReleaseId,
+    digests_of,
+    fingerprint,
+)
+from core.identity import ServiceId
+
+MAX_OUTPUTS = 64
+
+
+def stage_observed(draft: Draft, event: StageObserved) -> None:
+    """Records the first stage's revisions; new revisions are the next release."""
+    if event.stage != draft.pipeline.first.id:
+        return draft.note("only the first stage follows git")
+    if not draft.covers(event.stage, event.revisions):
+        return draft.note("the report is not about exactly the services of the stage")
+    if observed(draft, event):
+        set_health(draft, event.stage, event.health, event.reason)
+
+
+def stage_health(draft: Draft, event: StageHealth) -> None:
+    """Records the health of a stage, if the report is about the release that the stage holds."""
+    held = draft.stage(event.stage)
+    if held.release != event.release or not held.revisions:
+        return draft.note(f"the stage does not hold release {event.release}")
+    if event.health is Health.HEALTHY and event.stage != draft.pipeline.first.id:
+        well = dict.fromkeys(held.progress, Health.HEALTHY)
+        return _assess(draft, draft.pipeline.stage[event.stage], well, {})
+    set_health(draft, event.stage, event.health, event.reason)
+
+
+def services_health(draft: Draft, event: ServicesHealth) -> None:
+    """Records service health, which determines rollout progress and the stage's health."""
+    held = draft.stage(event.stage)
+    stage = draft.pipeline.stage.get(event.stage)
+    if stage is None or held.release != event.release or not held.revisions:
+        return draft.note(f"the stage does not hold release {event.release}")
+    _assess(draft, stage, event.healths, event.reasons)
+
+
+def promotion_failed(draft: Draft, event: PromotionFailed) -> None:
+    """Marks the stage as failed with the release until a retry."""
+    held = draft.stage(event.stage)
+    if held.release != event.release or not held.promoting:
+        return draft.note(f"the stage is not rolling out {event.release}")
+    set_health(draft, event.stage, Health.FAILED, event.reason)
+    draft.change_stage(event.stage, stopped=clip(event.reason))
+
+
+def verification_failed(draft: Draft, event: VerificationFailed) -> None:
+    """Applies one cluster's failed verification to the whole stage."""
+    held, stage = draft.stage(event.stage), draft.pipeline.stage.get(event.stage)
+    bad = held.revisions.get(event.service)
+    if stage is None or held.release != event.release or bad is None:
+        return draft.note(f"the stage does not hold release {event.release}")
+    if stage.id == draft.pipeline.first.id or held.good_release == held.release:
+        draft.deny_revision(bad.digest, f"towline: {event.reason}")
+        return set_health(draft, event.stage, Health.FAILED, event.reason)
+    roll_back(draft, stage, event.reason)
+
+
+def frozen(draft: Draft, event: Frozen) -> None:
+    """Replaces the set of frozen services."""
+    draft.frozen = {service: clip(reason) for service, reason in event.services.items()}
+
+
+def budgeted(draft: Draft, event: Budgeted) -> None:
+    """Replaces the remaining budgets, before any release uses them."""
+    draft.room = event.room
+
+
+def check_started(draft: Draft, event: CheckStarted) -> None:
+    """Records the job, so that users find its log."""
+    found = _find_check(draft, event)
+    if isinstance(found, str):
+        return draft.note(found)
+    seat, step, check = found
+    _put_check(draft, seat, step, replace(check, job_id=event.job_id))
+
+
+def check_answered(draft: Draft, event: CheckAnswered) -> None:
+    """Records an answer to the newest attempt of a running step; all other answers are ignored."""
+    found = _find_check(draft, event)
+    if isinstance(found, str):
+        return draft.note(found)
+    seat, step, check = found
+    after = record_answer(step, check, event.answer, clip(event.reason), draft.now)
+    outputs = {clip(k): clip(v) for k, v in list(event.outputs.items())[:MAX_OUTPUTS]}
+    _put_check(draft, seat, step, replace(after, outputs=outputs))
+
+
+def rendered(draft: Draft, event: StageRendered) -> None:
+    """Records a render; the first completes the content to approve, a different one voids
+    approvals.
+    """
+    problem = _render_problem(draft, event)
+    if problem:
+        return draft.note(problem)
+    renders = draft.stage(event.stage).rendered
+    before = renders.get(event.release)
+    if before is not None and digests_of(before) != digests_of(event.revisions):
+        _void_approvals(draft, event.stage, event.release, fingerprint(event.revisions))
+    for edge, _ in draft.waiting(event.stage, event.release):
+        draft.change_candidate(edge.id, render_error="")
+    draft.change_stage(event.stage, rendered={**renders, event.release: event.revisions})
+
+
+def render_failed(draft: Draft, event: StageRenderFailed) -> None:
+    """Records a failed render: the release waits, and earlier approvals are void."""
+    waiting = draft.waiting(event.stage, event.release)
+    if not waiting:
+        return draft.note(f"release {event.release} is not waiting before the stage")
+    for edge, _ in waiting:
+        draft.change_candidate(edge.id, render_error=clip(event.reason) or "unknown reason")
+    _void_approvals(draft, event.stage, event.release, "failed")
+    renders = draft.stage(event.stage).rendered
+    kept = {key: value for key, value in renders.items() if key != event.release}
+    draft.change_stage(event.stage, rendered=kept)
+
+
+def _find_check(
+    draft: Draft, event: CheckStarted | CheckAnswered
+) -> tuple[GateContext, Step, CheckState] | str:
+    # An answer arrives once, so it must count even while a service is not healthy.
+    seat = gate_context(draft, event.gate, unsettled=True)
+    if isinstance(seat, str):
+        return "no check is waiting for this answer"
+    check = seat.state.checks.get(event.step)
+    steps = steps_of(seat.gate.rule, seat.gate.patience)
+    step = next((candidate for candidate in steps if candidate.name == event.step), None)
+    if check is None or step is None or check.key != event.key:
+        return "the answer belongs to an outdated check"
+    if check.status is not GateStatus.RUNNING or check.pausing:
+        return "this attempt is already decided"
+    return seat, step, check
+
+
+def _put_check(draft: Draft, seat: GateContext, step: Step, check: CheckState) -> None:
+    save_gate_state(draft, seat, checks={**seat.state.checks, step.name: check})
+
+
+def _assess(
+    draft: Draft,
+    stage: Stage,
+    healths: Mapping[ServiceId, Health],
+    reasons: Mapping[ServiceId, str],
+) -> None:
+    """Derives a stage's health from its services and its rollout limits."""
+    before = draft.stage(stage.id)
+    progress = {
+        service: _progress(how, healths.get(service)) for service, how in before.progress.items()
+    }
+    waves = rollout_state(draft, stage, before).waves
+    if current_wave(waves, progress)[0] > current_wave(waves, before.progress)[0]:
+        draft.change_stage(stage.id, wave_done_at=draft.now)
+    draft.change_stage(stage.id, progress=progress)
+    if before.stopped:
+        return set_health(draft, stage.id, Health.FAILED, before.stopped)
+    failed = [service for service, how in progress.items() if how is Progress.FAILED]
+    if len(failed) > stage.rollout.max_failed:
+        reason = reasons.get(failed[0], "")
+        if len(failed) > 1:
+            reason = f"{reason} ({len(failed)} failed, limit {stage.rollout.max_failed})"
+        return set_health(draft, stage.id, Health.FAILED, reason)
+    open_ones = [
+        service
+        for wave in waves
+        for service in wave
+        if service not in failed and healths.get(service) is not Health.HEALTHY
+    ]
+    if not open_ones:
+        reason = f"{len(failed)} services failed, within the limit" if failed else ""
+        return set_health(draft, stage.id, Health.HEALTHY, reason)
+    slow = next((reasons[service] for service in open_ones if service in reasons), "")
+    set_health(draft, stage.id, Health.PROGRESSING, slow or f"{len(open_ones)} services to go")
+
+
+def _progress(before: Progress, health: Health | None) -> Progress:
+    match health:
+        case Health.HEALTHY:
+            return Progress.HEALTHY
+        case Health.FAILED:
+            return Progress.FAILED
+        case Health.PROGRESSING if before is Progress.FAILED:
+            return Progress.GIVEN
+    return before
+
+
+def _render_problem(draft: Draft, event: StageRendered) -> str | None:
+    if not draft.waiting(event.stage, event.release):
+        return f"release {event.release} is not waiting before the stage"
+    if not draft.covers(event.stage, event.revisions):
+        return "the render does not cover exactly the services of the stage"
+    if draft.pipeline.stage[event.stage].git is not None:
+        return None  # The render used a commit that the release is going to become.
+    moving = set(draft.releases[event.release].commits.values())
+    strange = sorted({revision.commit for revision in event.revisions.values()} - moving)
+    return f"commit {strange[0]} is not part of the release" if strange else None
+
+
+def _void_approvals(draft: Draft, stage: StageId, release: ReleaseId, nonce: str) -> None:
+    for edge, candidate in draft.waiting(stage, release):
+        given = [gate for gate, state in candidate.gates.items() if state.approvals]
+        gates = {key: GateState() for key in candidate.gates}
+        draft.change_candidate(edge.id, gates=gates)
+        for gate in given:
+            text = "the release's content has changed: earlier approvals are void"
+            draft.record(gate, release, text)
+            draft.notify(Topic.APPROVAL_VOIDED, gate, release, nonce, text)

@@ -1,0 +1,157 @@
+"""Releases that users, schedules or findings start, instead of commits."""
+
+from dataclasses import replace
+
+from controlplane.pipelines.engine.draft import Draft, clip
+from controlplane.pipelines.engine.effects import WriteFinding
+from controlplane.pipelines.engine.events import (
+    FindingFailed,
+    FindingWritten,
+    StageObserved,
+    Started,
+    TriggerFound,
+)
+from controlplane.pipelines.model.state import (
+    FoundStatus,
+    Release,
+    ReleaseId,
+    StageState,
+    TriggerState,
+    UnreleasedState,
+    fingerprint,
+)
+from controlplane.pipelines.model.triggers import ScheduleRule, Trigger
+
+
+def observed(draft: Draft, event: StageObserved) -> bool:
+    """Records the first stage's revisions; returns whether they are the newest release."""
+    if event.revisions == draft.stage(event.stage).revisions:
+        draft.seen = None
+    elif draft.pipeline.on_commit:
+        begin_release(
+            draft, UnreleasedState(event.revisions, event.author), "seen in git", event.author
+        )
+    else:
+        draft.seen = UnreleasedState(event.revisions, event.author)
+    return draft.seen is None
+
+
+def started(draft: Draft, event: Started) -> None:
+    """Makes the first stage's revisions a release."""
+    if draft.paused is not None:
+        return draft.note(draft.paused)
+    if draft.seen is None:
+        return draft.note(
+            "nothing to start: the first stage has not changed since the newest release"
+        )
+    return begin_release(draft, draft.seen, f"started: {event.reason}", event.actor)
+
+
+def found(draft: Draft, event: TriggerFound) -> None:
+    """Queues a new finding to be written; the same one again only after a failure."""
+    before = draft.triggers.get(event.trigger, TriggerState())
+    same = (before.value, before.digest) == (event.value, event.digest)
+    if _trigger(draft, event.trigger) is None:
+        return draft.note(f"trigger {event.trigger} does not exist")
+    if same and (before.status is not FoundStatus.FAILED or before.at == draft.now):
+        return draft.note(f"{event.value} was already found")
+    attempt = before.attempt + 1 if same else 1
+    draft.triggers[event.trigger] = TriggerState(
+        before.slot, event.value, event.digest, FoundStatus.WAITING, attempt=attempt, at=draft.now
+    )
+    if not same:
+        draft.record(event.trigger, None, f"found {_name(event.value, event.digest)}")
+
+
+def found_written(draft: Draft, event: FindingWritten) -> None:
+    """Records that a finding was written to the source of the first stage."""
+    before = _pending_write(draft, event)
+    if before is None:
+        return draft.note("another version has been found since")
+    text = str(event.change) if event.change else event.text
+    done = replace(before, status=FoundStatus.DONE, reason=clip(text), change=event.change)
+    draft.triggers[event.trigger] = done
+    return draft.record(event.trigger, None, text)
+
+
+def found_failed(draft: Draft, event: FindingFailed) -> None:
+    """Records that a finding could not be written; the next poll tries again."""
+    before = _pending_write(draft, event)
+    if before is None:
+        return draft.note("another version has been found since")
+    failed = replace(before, status=FoundStatus.FAILED, reason=clip(event.reason), at=draft.now)
+    draft.triggers[event.trigger] = failed
+    return draft.record(event.trigger, None, f"could not be written: {event.reason}")
+
+
+def run_triggers(draft: Draft) -> None:
+    """Starts due releases of schedules and writes of findings, unless the pipeline is blocked."""
+    for trigger in draft.pipeline.triggers:
+        if isinstance(trigger.rule, ScheduleRule):
+            _run_schedule(draft, trigger, trigger.rule)
+        else:
+            _write(draft, trigger)
+
+
+def begin_release(draft: Draft, seen: UnreleasedState, text: str, actor: str) -> None:
+    """Makes the first stage's revisions the next release."""
+    stage = draft.pipeline.first.id
+    draft.number += 1
+    name = ReleaseId(f"r{draft.number}-{fingerprint(seen.revisions)}")
+    draft.releases[name] = Release(name, draft.number, seen.revisions, clip(seen.author), draft.now)
+    entered = StageState(release=name, revisions=seen.revisions, entered_at=draft.now)
+    draft.put_stage(stage, entered)
+    draft.seen = None
+    draft.record(stage, name, text, actor)
+
+
+def _run_schedule(draft: Draft, trigger: Trigger, rule: ScheduleRule) -> None:
+    """Starts one release, however many times were missed."""
+    state = draft.triggers.get(trigger.id, TriggerState())
+    slot = state.slot or draft.now
+    due = rule.next_after(slot)
+    if draft.now >= due and draft.paused is None:
+        slot = draft.now
+        if draft.seen is not None:
+            begin_release(draft, draft.seen, f"started by {trigger.name}", draft.seen.author)
+            state = replace(state, status=FoundStatus.DONE, reason="")
+        else:
+            state = replace(state, reason="no changes")
+        due = rule.next_after(slot)
+    if slot != state.slot:
+        draft.triggers[trigger.id] = replace(state, slot=slot)
+    if due > draft.now:
+        draft.wake(due)
+
+
+def _write(draft: Draft, trigger: Trigger) -> None:
+    state = draft.triggers.get(trigger.id)
+    if state is None or state.status is not FoundStatus.WAITING:
+        return
+    first = draft.pipeline.first
+    held = next(
+        (draft.frozen[service] for service in first.services if service in draft.frozen), None
+    )
+    if why := draft.paused or held:
+        draft.triggers[trigger.id] = replace(state, reason=why)
+        return
+    name = _name(state.value, state.digest)
+    key = f"found/{trigger.id}/{name}/{state.attempt}"
+    draft.triggers[trigger.id] = replace(state, status=FoundStatus.WRITING, reason="")
+    draft.emit(WriteFinding(key, trigger.id, state.value, state.digest))
+
+
+def _trigger(draft: Draft, id: str) -> Trigger | None:
+    return next((trigger for trigger in draft.pipeline.triggers if trigger.id == id), None)
+
+
+def _pending_write(draft: Draft, event: FindingWritten | FindingFailed) -> TriggerState | None:
+    """Returns the trigger's pending write, if the event is about exactly that."""
+    state = draft.triggers.get(event.trigger)
+    if state is None or state.status is not FoundStatus.WRITING:
+        return None
+    return state if (state.value, state.digest) == (event.value, event.digest) else None
+
+
+def _name(value: str, digest: str) -> str:
+    return f"{value}@{digest}" if digest else value

@@ -1,0 +1,4 @@
+"""Evaluation of gates, a pure function for each kind.
+
+No side effects.
+"""

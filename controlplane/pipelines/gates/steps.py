@@ -1,0 +1,220 @@
+"""Progress of the steps of one gate; a single check is a workflow of one step.
+
+Pure: from the known state of each step, `evaluate_steps` derives the new state, the checks to run,
+and the time of the next evaluation.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from controlplane.pipelines.model.gate_rules import (
+    ApprovalRule,
+    CheckRule,
+    JobRule,
+    Patience,
+    Rule,
+    Step,
+    WaitRule,
+    WorkflowRule,
+    sort_steps,
+)
+from controlplane.pipelines.model.state import CheckState, GateStatus
+
+ALONE = "check"
+"""Name of the only step of a gate with a single check."""
+MAX_ATTEMPT_S = 3_600
+
+
+class CheckAnswer(StrEnum):
+    """Result of a check; UNDECIDED: the check is repeated later."""
+
+    PASSED = "PASSED"
+    FAILED = "FAILED"
+    UNDECIDED = "UNDECIDED"
+
+
+class CheckFinding(NamedTuple):
+    """Result of one run of a check with its reason; `measured` are the values of a metric."""
+
+    answer: CheckAnswer
+    reason: str
+    measured: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """A check to run. `attempt_key` is the same for all runs of one attempt."""
+
+    key: str
+    attempt_key: str
+    step: Step
+    inputs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StepProgress:
+    """The steps after an evaluation."""
+
+    states: Mapping[str, CheckState]
+    questions: tuple[CheckRequest, ...] = ()
+    wakes: tuple[datetime, ...] = ()
+
+    @property
+    def failed(self) -> str | None:
+        """Returns the first step that failed for good, with its reason."""
+        for name, state in self.states.items():
+            if state.status is GateStatus.CLOSED:
+                return state.reason if name == ALONE else f"{name}: {state.reason}"
+        return None
+
+    @property
+    def passed(self) -> bool:
+        return all(state.status is GateStatus.OPEN for state in self.states.values())
+
+    @property
+    def reason(self) -> str:
+        """Returns the combined reasons of the running steps."""
+        return "; ".join(
+            state.reason if name == ALONE else f"{name}: {state.reason}"
+            for name, state in self.states.items()
+            if state.status is GateStatus.RUNNING and state.reason
+        )
+
+
+def steps_of(rule: Rule, patience: Patience) -> Sequence[Step]:
+    """Returns the steps of a gate that workers decide; empty for
+    gates that people or time decide.
+    """
+    if isinstance(rule, WorkflowRule):
+        return sort_steps(rule.steps)
+    if isinstance(rule, CheckRule):
+        return (Step(ALONE, rule, patience=patience),)
+    return ()
+
+
+def evaluate_steps(
+    steps: Sequence[Step],
+    before: Mapping[str, CheckState],
+    base: str,
+    now: datetime,
+    *,
+    approved: bool = False,
+) -> StepProgress:
+    """Evaluates each step once; `base` is the key prefix of the checks."""
+    stride = _StepEvaluator(before, base, now, approved)
+    for step in steps:
+        stride.take(step)
+    return StepProgress(stride.states, tuple(stride.questions), tuple(stride.wakes))
+
+
+def record_answer(
+    step: Step, state: CheckState, answer: CheckAnswer, reason: str, now: datetime
+) -> CheckState:
+    """Returns the step after an answer to its newest attempt."""
+    match answer:
+        case CheckAnswer.PASSED:
+            return replace(state, status=GateStatus.OPEN, reason=reason, next_at=None)
+        case CheckAnswer.FAILED:
+            return _failed(step, state, reason, now)
+        case CheckAnswer.UNDECIDED:
+            again = now + timedelta(seconds=step.patience.interval_seconds)
+            return replace(state, reason=reason, next_at=again)
+
+
+@dataclass(slots=True)
+class _StepEvaluator:
+    before: Mapping[str, CheckState]
+    base: str
+    now: datetime
+    approved: bool
+    states: dict[str, CheckState] = field(default_factory=dict)
+    questions: list[CheckRequest] = field(default_factory=list)
+    wakes: list[datetime] = field(default_factory=list)
+
+    def take(self, step: Step) -> None:
+        state = self.before.get(step.name) or CheckState()
+        self.states[step.name] = self._next(step, state)
+
+    def _next(self, step: Step, state: CheckState) -> CheckState:
+        if state.status in (GateStatus.OPEN, GateStatus.CLOSED):
+            return state
+        missing = [name for name in step.after if self.states[name].status is not GateStatus.OPEN]
+        if missing:
+            return CheckState(reason=f"waiting for {', '.join(missing)}")
+        match step.rule:
+            case WaitRule(seconds=seconds):
+                return self._wait(state, seconds)
+            case ApprovalRule():
+                if self.approved:
+                    return replace(state, status=GateStatus.OPEN, reason="approved")
+                return replace(state, status=GateStatus.RUNNING, reason="waiting for approval")
+        return self._check(step, state)
+
+    def _wait(self, state: CheckState, seconds: int) -> CheckState:
+        begun = state.begun_at or self.now
+        until = begun + timedelta(seconds=seconds)
+        if self.now >= until:
+            return replace(state, status=GateStatus.OPEN, reason=f"waited {seconds} s")
+        self.wakes.append(until)
+        reason = f"waiting until {until:%Y-%m-%d %H:%M:%S} UTC"
+        return replace(state, status=GateStatus.RUNNING, begun_at=begun, reason=reason)
+
+    def _check(self, step: Step, state: CheckState) -> CheckState:
+        if state.attempt == 0:
+            return self._begin(step, state)
+        if not state.pausing and self.now >= _deadline(step, state):
+            reason = f"no answer within {_seconds(step)} s"
+            last = f", last: {state.reason}" if state.reason else ""
+            state = _failed(step, state, f"{reason}{last}", self.now)
+        if state.status is GateStatus.CLOSED:
+            return state
+        if state.next_at is not None and self.now >= state.next_at:
+            return self._begin(step, state) if state.pausing else self._look(step, state)
+        self.wakes.append(state.next_at or _deadline(step, state))
+        return state
+
+    def _begin(self, step: Step, state: CheckState) -> CheckState:
+        attempt = state.attempt + 1
+        begun = CheckState(
+            GateStatus.RUNNING,
+            reason=f"attempt {attempt} of {step.patience.attempts}",
+            attempt=attempt,
+            key=f"{self.base}/{step.name}/{attempt}",
+            begun_at=self.now,
+        )
+        return self._look(step, begun)
+
+    def _look(self, step: Step, state: CheckState) -> CheckState:
+        looks = state.looks + 1
+        inputs = {
+            f"steps.{name}.{key}": value
+            for name, state in self.states.items()
+            for key, value in state.outputs.items()
+        }
+        self.questions.append(CheckRequest(f"{state.key}/{looks}", state.key, step, inputs))
+        self.wakes.append(_deadline(step, state))
+        return replace(state, looks=looks, next_at=None)
+
+
+def _failed(step: Step, state: CheckState, reason: str, now: datetime) -> CheckState:
+    """Returns a step after a failed attempt: a pause before the next one, or a final failure."""
+    if state.attempt >= step.patience.attempts:
+        return replace(state, status=GateStatus.CLOSED, reason=reason, next_at=None)
+    again = now + timedelta(seconds=step.patience.delay_after(state.attempt))
+    text = f"attempt {state.attempt} of {step.patience.attempts} failed: {reason}"
+    return replace(state, reason=text, next_at=again, pausing=True)
+
+
+def _seconds(step: Step) -> int:
+    if step.patience.timeout_seconds:
+        return step.patience.timeout_seconds
+    # A job ends by itself and reports how; the check only has to outlive it.
+    own = step.rule.timeout_seconds + 300 if isinstance(step.rule, JobRule) else 0
+    return own or MAX_ATTEMPT_S
+
+
+def _deadline(step: Step, state: CheckState) -> datetime:
+    return (state.begun_at or datetime.max) + timedelta(seconds=_seconds(step))

@@ -1,0 +1,164 @@
+"""Webhooks: registries announce new versions, and CI systems answer gates.
+
+`POST /webhooks/registry/{provider}/{trigger}` is only a hint; its content is not used. `POST
+/webhooks/gates/{gate}` decides at an EXTERNAL gate. The size is checked before reading, and the
+signature before parsing. A wrong signature, an unknown id and a missing secret give the same
+response: 401.
+"""
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.pipelines.operations.triggers import Triggers
+from controlplane.platform.webhook_signatures import signature
+from core.errors import Code, TowlineError
+from core.runtime.clock import Clock
+
+MAX_BYTES = 1 << 20
+_SECONDS = 10.0
+_TOLERANCE = 300
+_LOOKUPS_AT_ONCE = 4
+_MAX_QUEUED = 64
+_STATUS = {Code.INVALID: 400, Code.NOT_FOUND: 404, Code.CONFLICT: 409, Code.FORBIDDEN: 403}
+
+
+SecretOf = Callable[[str], Awaitable[str | None]]
+
+
+class WebhookRoutes:
+    """Handles webhooks; `routes` are for the application."""
+
+    def __init__(self, triggers: Triggers, overrides: ReleaseDecisions, clock: Clock) -> None:
+        self._triggers = triggers
+        self._overrides = overrides
+        self._clock = clock
+        self._lookups = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
+        self._waiting = 0
+        self.routes = (
+            Route("/webhooks/registry/{provider}/{id}", self._hint, methods=["POST"]),
+            Route("/webhooks/gates/{id}", self._answer, methods=["POST"]),
+        )
+
+    async def _hint(self, request: Request) -> Response:
+        provider, id = request.path_params["provider"], request.path_params["id"]
+        if provider not in PROVIDERS:
+            return Response("unknown provider", 404)
+        body = await self._body(request)
+        if isinstance(body, Response):
+            return body
+        secret = await self._secret(self._triggers.webhook_secret, id)
+        if not is_genuine(provider, secret, request.headers, request.query_params, body):
+            return Response("signature refused", 401)
+        await self._triggers.hint(id)
+        return Response(status_code=202)
+
+    async def _answer(self, request: Request) -> Response:
+        id = request.path_params["id"]
+        body = await self._body(request)
+        if isinstance(body, Response):
+            return body
+        secret = await self._secret(self._overrides.gate_secret, id)
+        if not self._is_signed(secret, request.headers, body):
+            return Response("signature refused", 401)
+        given = _parse_answer(body)
+        if given is None:
+            return Response(
+                'the body must be like {"release": "r7-…", "passed": true, "reason": "…"}', 400
+            )
+        try:
+            await self._overrides.answer_signed(id, *given, request.headers["webhook-id"])
+        except TowlineError as error:
+            told = {"error": error.message, "code": error.code.value}
+            return JSONResponse(told, _STATUS.get(error.code, 503))
+        return Response(status_code=204)
+
+    async def _body(self, request: Request) -> bytes | Response:
+        """Reads the whole body, or returns the reason for refusing it."""
+        if self._waiting >= _MAX_QUEUED:
+            return Response("too many requests at the same time", 503, {"Retry-After": "1"})
+        body = bytearray()
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(_SECONDS):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > MAX_BYTES:
+                        return Response(f"the body exceeds {MAX_BYTES} bytes", 413)
+        except TimeoutError:
+            return Response("too slow", 408)
+        except ClientDisconnect:
+            return Response("incomplete", 400)
+        finally:
+            self._waiting -= 1
+        return bytes(body)
+
+    async def _secret(self, look_up: SecretOf, id: str) -> str:
+        async with self._lookups:
+            return await look_up(id[:64]) or ""
+
+    def _is_signed(self, secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+        """Verifies a Standard Webhooks signature: HMAC-SHA256 over id, time and body, at most 5
+        minutes old.
+        """
+        stamp, id = headers.get("webhook-timestamp", ""), headers.get("webhook-id", "")
+        now = self._clock.now()
+        if not secret or not stamp.isdecimal() or len(stamp) > 12 or not 0 < len(id) <= 256:
+            return False
+        if abs(int(stamp) - now.timestamp()) > _TOLERANCE:
+            return False
+        moment = now.fromtimestamp(int(stamp), now.tzinfo)
+        wanted = signature(secret, id, moment, body)["webhook-signature"]
+        given = headers.get("webhook-signature", "")[:4096].split(" ")
+        return any(_equal(signature, wanted) for signature in given)
+
+
+def is_genuine(
+    provider: str,
+    secret: str,
+    headers: Mapping[str, str],
+    query: Mapping[str, str],
+    body: bytes,
+) -> bool:
+    """Returns whether a request carries the proof of the secret; never without a secret.
+
+    GitHub (packages of GHCR) and the plain provider sign the body with HMAC-SHA256. Harbor sends
+    the secret as its authorization header. Docker Hub supports neither: the secret is in the URL's
+    `token`.
+    """
+    if not secret:
+        return False
+    if provider == "harbor":
+        return _equal(headers.get("authorization", ""), secret)
+    if provider == "dockerhub":
+        return _equal(query.get("token", ""), secret)
+    wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return _equal(headers.get("x-hub-signature-256", "").removeprefix("sha256="), wanted)
+
+
+PROVIDERS = frozenset(("github", "harbor", "dockerhub", "plain"))
+
+
+def _parse_answer(body: bytes) -> tuple[str, bool, str] | None:
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(answer, dict):
+        return None
+    release, passed, reason = answer.get("release"), answer.get("passed"), answer.get("reason", "")
+    if not isinstance(release, str) or not isinstance(passed, bool) or not isinstance(reason, str):
+        return None
+    return release, passed, reason
+
+
+def _equal(given: str, wanted: str) -> bool:
+    """Compares in constant time."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())

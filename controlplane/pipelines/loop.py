@@ -1,0 +1,208 @@
+"""Advances pipelines when their services change, and runs the jobs of their effects."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from itertools import count, islice
+
+import structlog
+
+from controlplane.pipelines.operations.gate_checks import CheckRunner
+from controlplane.pipelines.operations.pipelines import (
+    CHECK,
+    CLEAN_UP,
+    FOLLOW_REQUEST,
+    PROMOTE,
+    RENDER,
+    TICK,
+    WRITE,
+    Pipelines,
+)
+from controlplane.pipelines.operations.promotions import Promotions
+from controlplane.pipelines.operations.trigger_rows import TRIGGER
+from controlplane.pipelines.operations.triggers import Triggers
+from controlplane.pipelines.ports import PipelineStore
+from controlplane.platform.context import CLUSTER_JOB, GENERATORS, PIPELINE, SERVICE
+from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.jobs import MAX_ATTEMPTS, Job, retry_delay
+from controlplane.platform.loops.keyed import WorkQueue
+from controlplane.platform.loops.retry import retry_forever
+from controlplane.platform.ports import LOST_WAKES, Bus, JobStore, Store
+from core.errors import TowlineError
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+
+log = structlog.get_logger(__name__)
+
+_MAX_WAIT = 30.0
+_SWEEP_SECONDS = 60.0
+_OVERLAP = timedelta(seconds=60)
+_SWEEPS_OF_ALL = 60
+_JOBS_AT_ONCE = 64
+_MAX_TOUCHED = 1000
+
+
+class PipelineLoop:
+    """Drives `Pipelines` and `Promotions`; `holder` identifies this replica in leases."""
+
+    def __init__(
+        self,
+        pipelines: Pipelines,
+        promotions: Promotions,
+        checks: CheckRunner,
+        triggers: Triggers,
+        manifests: ManifestSource,
+        store: Store,
+        bus: Bus,
+        clock: Clock,
+        holder: str,
+    ) -> None:
+        self._pipelines = pipelines
+        self._promotions = promotions
+        self._manifests = manifests
+        self._store = store
+        self._bus = bus
+        self._clock = clock
+        self._holder = holder
+        self._work: dict[str, Callable[[Job], Awaitable[None]]] = {
+            RENDER: promotions.render,
+            PROMOTE: promotions.promote,
+            FOLLOW_REQUEST: promotions.follow,
+            WRITE: triggers.write,
+            TRIGGER: triggers.look,
+            CHECK: checks.run,
+            TICK: promotions.tick,
+            CLEAN_UP: promotions.tidy,
+        }
+        self._under_way = 0
+        self._jobs_waiting = asyncio.Event()
+        self._swept_at = clock.now()
+        self.tasks = Tasks("pipelines")
+        self._advances = WorkQueue("advance", pipelines.advance, self.tasks, clock)
+        self._touched: set[str] = set()
+        self._touched_queue = WorkQueue("touched", self._advance_touched, self.tasks, clock)
+        self._hints = WorkQueue("hint", self._hint, self.tasks, clock)
+
+    async def start(self) -> None:
+        """Starts in the background: follows changes, and sweeps all pipelines now and
+        periodically."""
+        self._manifests.on_state(lambda state: self._hints.ask(state.repository_id))
+        self.tasks.forever("wakes", self._follow())
+        self.tasks.forever("jobs", self._run_jobs())
+        self.tasks.forever("sweep", self._sweep())
+
+    async def _hint(self, repository_id: str) -> None:
+        """Wakes pipelines that wait for a merge in a changed repository."""
+        for pipeline in self._promotions.waiting(repository_id):
+            await self._promotions.repository_changed(pipeline, repository_id)
+
+    async def _sweep(self) -> None:
+        """Covers missed events: pipelines with recent changes, and periodically all."""
+        for number in count():
+            begun = self._clock.now()
+            whole = number % _SWEEPS_OF_ALL == 0
+            if whole:
+                await retry_forever("forget", self._pipelines.forget, self._clock)
+            which = self._all if whole else self._lately
+            for pipeline in await retry_forever("sweep", which, self._clock):
+                self._advances.ask(pipeline)
+            self._swept_at = begun
+            await self._clock.sleep(_SWEEP_SECONDS)
+
+    async def _lately(self) -> list[str]:
+        changed = await self._pipelines.pipelines_changed_since(self._swept_at - _OVERLAP)
+        return sorted({*changed, *await self._pipelines.pipelines_with_selectors()})
+
+    async def _all(self) -> list[str]:
+        async with self._store.read() as tx:
+            return [row.id for row in await tx[PipelineStore].select()]
+
+    async def _follow(self) -> None:
+        async for topic, key in self._bus.subscribe(
+            SERVICE, PIPELINE, CLUSTER_JOB, GENERATORS, LOST_WAKES
+        ):
+            if topic == LOST_WAKES or (topic, key) == (GENERATORS, ""):
+                for pipeline in await retry_forever("sweep", self._all, self._clock):
+                    self._advances.ask(pipeline)
+                self._jobs_waiting.set()
+            elif topic == SERVICE:
+                self._touched.add(key)
+                self._touched_queue.ask("services")
+            elif topic == CLUSTER_JOB:
+                await self._advance_for_job(key)
+            elif topic == PIPELINE:
+                self._advances.ask(key)
+                self._jobs_waiting.set()
+
+    async def _advance_touched(self, key: str) -> None:
+        """Finds the pipelines of services that changed since the last run, in one query."""
+        touched = set(islice(self._touched, _MAX_TOUCHED))
+        self._touched -= touched
+        try:
+            pipelines = await self._pipelines.touched(touched)
+        except TowlineError:
+            self._touched |= touched
+            raise
+        for pipeline in pipelines:
+            self._advances.ask(pipeline)
+        if self._touched:
+            self._touched_queue.ask(key)
+
+    async def _advance_for_job(self, id: str) -> None:
+        asked = partial(self._pipelines.pipeline_of_job, id)
+        pipeline = await retry_forever("job", asked, self._clock)
+        if pipeline is not None:
+            self._advances.ask(pipeline)
+
+    async def _run_jobs(self) -> None:
+        while True:
+            self._jobs_waiting.clear()
+            if not await retry_forever("jobs", self._start_due_jobs, self._clock):
+                await retry_forever("jobs", self._wait, self._clock)
+
+    async def _start_due_jobs(self) -> int:
+        """Starts due jobs, within the limit of concurrent jobs; returns their number."""
+        room = _JOBS_AT_ONCE - self._under_way
+        if room <= 0:
+            return 0
+        now = self._clock.now()
+        async with self._store.write() as tx:
+            jobs = await tx[JobStore].claim(self._work, self._holder, now, room)
+        for job in jobs:
+            self._under_way += 1
+            self.tasks.spawn(f"job {job.key}", self._run_job_slot(job))
+        return len(jobs)
+
+    async def _run_job_slot(self, job: Job) -> None:
+        try:
+            await retry_forever("job", partial(self._do, job), self._clock)
+        finally:
+            self._under_way -= 1
+            self._jobs_waiting.set()
+
+    async def _do(self, job: Job) -> None:
+        try:
+            await self._work[job.kind](job)
+        except Exception as error:
+            log.exception("job failed", action="job.failed", job=job.key, attempt=job.attempts)
+            if job.attempts < MAX_ATTEMPTS:
+                run_at = self._clock.now() + retry_delay(job.attempts)
+                async with self._store.write() as tx:
+                    await tx[JobStore].retry(job, run_at, str(error)[:1000])
+                return
+        async with self._store.write() as tx:
+            await tx[JobStore].finish(job)
+
+    async def _wait(self) -> None:
+        """Waits until a job is due or may have been added."""
+        async with self._store.read() as tx:
+            due = await tx[JobStore].next_due()
+        seconds = _MAX_WAIT
+        if due is not None and self._under_way < _JOBS_AT_ONCE:
+            seconds = min(seconds, max(0.0, (due - self._clock.now()).total_seconds()))
+        try:
+            async with asyncio.timeout(seconds):
+                await self._jobs_waiting.wait()
+        except TimeoutError:
+            pass

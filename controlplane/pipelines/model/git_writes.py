@@ -1,0 +1,155 @@
+"""Git changes of a stage or trigger: the files to change, and how the change is merged."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controlplane.platform.names import check_text
+from core.errors import Invalid
+from core.spec.edits import CopyFolder, Edit, SetField, SetImage
+
+MAX_CHANGES = 100
+MAX_PATH = 1_024
+MAX_TEXT = 2_000
+MAX_KEYS = 32
+AUTHOR = "Towline <towline@localhost>"
+PROVIDERS = ("", "github", "gitlab", "gitea")
+
+_NAMED = re.compile(r"\$\{([\w.]+)\}")
+_STRANGE = re.compile(r"[^A-Za-z0-9._-]+|\.{2,}|\.lock$")
+_PERSON = re.compile(r"[^<>\x00-\x1f]{1,200} <[^<>\s\x00-\x1f]{1,200}>")
+
+Images = Mapping[str, Collection[str]]
+"""Tags of the used images, by image name."""
+
+
+class WriteMode(StrEnum):
+    """COMMIT: directly to the branch. REQUEST: through a pull or
+    merge request that people merge.
+    """
+
+    COMMIT = "COMMIT"
+    """Push a commit to the branch itself."""
+    REQUEST = "REQUEST"
+    """Open a pull or merge request, which people merge."""
+
+
+class FileKind(StrEnum):
+    """IMAGE: new tag of an image. FIELD: new value of a field. FOLDER: copy of a whole folder."""
+
+    IMAGE = "IMAGE"
+    """Set the tag of an image wherever the file names it."""
+    FIELD = "FIELD"
+    """Set one field of a YAML or JSON document."""
+    FOLDER = "FOLDER"
+    """Replace a folder by a copy of another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """Change of one file or folder; `path` is relative to the root.
+
+    IMAGE sets the tag of `image` wherever the file names it. FIELD sets the field at `field` (keys,
+    and zero-based positions) of the document `document` to `value`, where `${tag}` is the tag of
+    `image`. FOLDER copies the content of `source` to `path`.
+    """
+
+    kind: FileKind
+    path: str
+    image: str = ""
+    field: tuple[str, ...] = ()
+    value: str = "${tag}"
+    document: int = 0
+    source: str = ""
+
+    def check(self, field: str) -> None:
+        """Raises Invalid for a missing or oversized field."""
+        check_text(self.path, f"{field}.path", MAX_PATH)
+        check_text(self.value, f"{field}.value", MAX_TEXT)
+        if self.kind is FileKind.IMAGE and not self.image:
+            raise Invalid("IMAGE needs the name of an image", field=f"{field}.image")
+        if self.kind is FileKind.FIELD and not 1 <= len(self.field) <= MAX_KEYS:
+            raise Invalid(f"FIELD needs 1 to {MAX_KEYS} keys", field=f"{field}.field")
+        if self.kind is FileKind.FOLDER and not self.source:
+            raise Invalid("FOLDER needs the source folder", field=f"{field}.source")
+        if any(len(text) > MAX_PATH for text in (self.image, self.source, *self.field)):
+            raise Invalid(f"has more than {MAX_PATH:,} characters", field=field)
+        if not 0 <= self.document <= MAX_TEXT:
+            raise Invalid("must be at least 0", field=f"{field}.document")
+
+
+@dataclass(frozen=True, slots=True)
+class GitWrite:
+    """File changes that become one commit.
+
+    `message` and `branch` (of the pull request, or of the trial commit) may contain `${release}`,
+    `${commit}`, `${stage}`, `${pipeline}`, `${version}`; those of a trigger `${trigger}`, `${tag}`
+    and `${digest}`. `provider` is needed if the host's name does not identify it.
+    """
+
+    changes: tuple[FileChange, ...]
+    mode: WriteMode = WriteMode.COMMIT
+    message: str = "Promote ${pipeline} ${release} to ${stage}"
+    branch: str = "towline/${pipeline}/${stage}/${release}"
+    author: str = AUTHOR
+    provider: str = ""
+
+    def check(self, field: str) -> None:
+        """Raises Invalid for a write that can never work."""
+        if not 1 <= len(self.changes) <= MAX_CHANGES:
+            raise Invalid(f"must have 1 to {MAX_CHANGES} changes", field=f"{field}.changes")
+        for number, change in enumerate(self.changes):
+            change.check(f"{field}.changes[{number}]")
+        check_text(self.message.replace("\n", " "), f"{field}.message", MAX_TEXT)
+        check_text(self.branch, f"{field}.branch", MAX_PATH)
+        if not _PERSON.fullmatch(self.author):
+            raise Invalid("must be `Name <mail>`", field=f"{field}.author")
+        if self.provider not in PROVIDERS:
+            raise Invalid("must be github, gitlab or gitea", field=f"{field}.provider")
+
+    def message_for(self, values: Mapping[str, str]) -> str:
+        """Returns the commit message. Raises Invalid, naming a placeholder without a value."""
+        return fill_text(self.message, values)
+
+    def branch_for(self, values: Mapping[str, str]) -> str:
+        """Returns the branch name; characters that git rejects become `-`."""
+        plain = {name: _STRANGE.sub("-", text).strip("-.") or "_" for name, text in values.items()}
+        return fill_text(self.branch, plain)[:200].rstrip("./")
+
+    def edits(self, values: Mapping[str, str], images: Images) -> list[Edit]:
+        """Returns the edits of the files. Raises Invalid if an image has no tag, or several."""
+        return [_edit(change, values, images) for change in self.changes]
+
+
+def fill_text(text: str, values: Mapping[str, str]) -> str:
+    """Replaces all `${name}` in a text. Raises Invalid for a name without a value."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in values:
+            known = ", ".join(sorted(values))
+            raise Invalid(f"unknown placeholder ${{{found[1]}}}; available: {known}")
+        return values[found[1]]
+
+    return _NAMED.sub(value, text)
+
+
+def _edit(change: FileChange, values: Mapping[str, str], images: Images) -> Edit:
+    if change.kind is FileKind.FOLDER:
+        return CopyFolder(change.source, change.path)
+    known = dict(values)
+    if change.image and "tag" not in known and "${tag}" in change.value:
+        known["tag"] = _tag(change.image, images)
+    value = fill_text(change.value, known)
+    if change.kind is FileKind.IMAGE:
+        return SetImage(change.path, change.image, value)
+    keys = [int(key) if key.isdecimal() else key for key in change.field]
+    return SetField(change.path, keys, value, change.document)
+
+
+def _tag(image: str, images: Images) -> str:
+    tags = sorted(images.get(image, ()))
+    if len(tags) != 1:
+        usage = f"uses it with the tags {', '.join(tags[:5])}" if tags else "does not use it"
+        raise Invalid(f"which tag of {image}? The release {usage}", field="image")
+    return tags[0]

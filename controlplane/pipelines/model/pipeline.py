@@ -1,0 +1,290 @@
+"""Pipeline specification: stages of services, and edges with gates between them.
+
+A pipeline is a directed acyclic graph with exactly one first stage, whose services follow git. The
+caller builds `Pipeline` values and passes them to `validate` before use.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import NewType
+
+from controlplane.clusters.model.selectors import Selector
+from controlplane.pipelines.model.gate_rules import (
+    GateKind,
+    Patience,
+    Rule,
+    WorkflowRule,
+    job_rules,
+)
+from controlplane.pipelines.model.git_writes import GitWrite
+from controlplane.pipelines.model.rollout import Rollout, Strategy, Waves
+from controlplane.pipelines.model.triggers import MAX_TRIGGERS, ScheduleRule, Trigger
+from controlplane.platform.names import check_text
+from controlplane.services.model.verification import Verification
+from core.errors import Invalid
+from core.identity import ServiceId
+
+StageId = NewType("StageId", str)
+EdgeId = NewType("EdgeId", str)
+GateId = NewType("GateId", str)
+
+MAX_STAGES = 100
+MAX_EDGES = 500
+MAX_GATES = 20
+MAX_SERVICES = 1_000
+MAX_NAME = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition for passing an edge."""
+
+    id: GateId
+    name: str
+    rule: Rule
+    patience: Patience = field(default_factory=Patience)
+
+    @property
+    def kind(self) -> GateKind:
+        return self.rule.kind
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSelector:
+    """Selects the services with any of these names on matching clusters."""
+
+    names: tuple[str, ...]
+    clusters: Selector = field(default_factory=Selector)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Services that hold the same release.
+
+    `services` are the named services, or those that the selector matched last. `waves` is the same
+    set in rollout order (empty: all at once). `group_of` has the cluster group of each service that
+    the rollout limits by group. With a `verification` a release that fails it is rolled back to the
+    last good one. The stage writes `git` only to the repository `writes_to`, which the user who
+    saved the pipeline may change. With a `workflow` the stage is healthy once its services are
+    healthy and then all steps have passed.
+    """
+
+    id: StageId
+    name: str
+    services: tuple[ServiceId, ...]
+    selector: ServiceSelector | None = None
+    rollout: Rollout = field(default_factory=Rollout)
+    waves: Waves = ()
+    group_of: Mapping[ServiceId, str] = field(default_factory=dict)
+    verification: Verification | None = None
+    git: GitWrite | None = None
+    writes_to: str = ""
+    workflow: Gate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageEdge:
+    """Connection from one stage to the next; all its gates must be open at the same time."""
+
+    id: EdgeId
+    source: StageId
+    target: StageId
+    gates: tuple[Gate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The user who last saved a pipeline; restricted queries to clusters run with this user's
+    permissions.
+    """
+
+    id: str = ""
+    email: str = ""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Stages and edges, in the order of the specification.
+
+    With `on_commit` every new state of the first stage becomes a release at once; else a schedule
+    of `triggers` or a user starts it.
+    """
+
+    id: str
+    name: str
+    stages: tuple[Stage, ...]
+    edges: tuple[StageEdge, ...] = ()
+    owner: Owner = field(default_factory=Owner)
+    on_commit: bool = True
+    triggers: tuple[Trigger, ...] = ()
+
+    @cached_property
+    def stage(self) -> dict[StageId, Stage]:
+        """Returns stages by id."""
+        return {stage.id: stage for stage in self.stages}
+
+    @cached_property
+    def edges_into(self) -> dict[StageId, tuple[StageEdge, ...]]:
+        """Returns the edges that end at each stage."""
+        return {
+            stage.id: tuple(e for e in self.edges if e.target == stage.id) for stage in self.stages
+        }
+
+    @cached_property
+    def gate(self) -> dict[GateId, tuple[StageEdge, Gate]]:
+        """Returns the gates of edges by id, each with its edge."""
+        return {gate.id: (edge, gate) for edge in self.edges for gate in edge.gates}
+
+    @cached_property
+    def workflow(self) -> dict[GateId, tuple[Stage, Gate]]:
+        """Returns the workflows of stages by id, each with its stage."""
+        return {
+            stage.workflow.id: (stage, stage.workflow) for stage in self.stages if stage.workflow
+        }
+
+    @cached_property
+    def asked(self) -> tuple[tuple[Stage, Gate], ...]:
+        """Returns all gates and workflows, each with the stage whose services it concerns."""
+        gates = ((self.stage[e.target], gate) for e in self.edges for gate in e.gates)
+        return (*gates, *self.workflow.values())
+
+    @cached_property
+    def groups(self) -> frozenset[str]:
+        """Returns the ids of cluster groups that stages select services by, or roll out by."""
+        chosen = [stage.selector.clusters.groups for stage in self.stages if stage.selector]
+        return frozenset().union(*chosen, *(stage.rollout.groups for stage in self.stages))
+
+    @cached_property
+    def order(self) -> tuple[Stage, ...]:
+        """Returns the stages in topological order. Raises Invalid on a cycle."""
+        sources = {k: tuple(e.source for e in edges) for k, edges in self.edges_into.items()}
+        try:
+            return tuple(
+                self.stage[stage_id] for stage_id in TopologicalSorter(sources).static_order()
+            )
+        except CycleError as error:
+            names = " → ".join(self.stage[stage_id].name for stage_id in reversed(error.args[1]))
+            raise Invalid(f"stages form a cycle: {names}", field="edges") from None
+
+    @cached_property
+    def first(self) -> Stage:
+        """Returns the stage that follows git."""
+        return self.order[0]
+
+
+def validate(pipeline: Pipeline) -> Pipeline:
+    """Returns the pipeline. Raises Invalid, naming the field, if it can never work."""
+    _check_name(pipeline.name, "name")
+    _check_count(len(pipeline.stages), MAX_STAGES, "stages")
+    _check_count(len(pipeline.edges), MAX_EDGES, "edges", least=0)
+    _check_unique("stage id", (stage.id for stage in pipeline.stages), "stages")
+    _check_unique("stage name", (stage.name for stage in pipeline.stages), "stages")
+    _check_unique("edge id", (edge.id for edge in pipeline.edges), "edges")
+    for number, stage in enumerate(pipeline.stages):
+        _check_stage(stage, f"stages[{number}]")
+    services = (service for stage in pipeline.stages for service in stage.services)
+    _check_unique("service", services, "stages")
+    for number, edge in enumerate(pipeline.edges):
+        _check_edge(pipeline, edge, f"edges[{number}]")
+    gates = (gate.id for edge in pipeline.edges for gate in edge.gates)
+    _check_unique("gate id", (*gates, *pipeline.workflow), "edges")
+    _check_unique("edge", (f"{e.source} → {e.target}" for e in pipeline.edges), "edges")
+    _check_one_first(pipeline)
+    _check_first(pipeline.first)
+    _check_jobs(pipeline)
+    _check_triggers(pipeline)
+    return pipeline
+
+
+def _check_stage(stage: Stage, field: str) -> None:
+    _check_name(stage.name, f"{field}.name")
+    if not stage.services and stage.selector is None:
+        raise Invalid(f"stage {stage.name} has no service", field=f"{field}.services")
+    _check_count(len(stage.services), MAX_SERVICES, f"{field}.services", least=0)
+    if stage.selector is not None:
+        _check_count(len(stage.selector.names), MAX_SERVICES, f"{field}.selector.names")
+        stage.selector.clusters.checked()
+    stage.rollout.check(f"{field}.rollout")
+    if stage.git is not None:
+        stage.git.check(f"{field}.git")
+    if stage.verification is not None:
+        stage.verification.check(f"{field}.verification")
+    if stage.workflow is not None:
+        _check_workflow(stage.workflow, f"{field}.workflow")
+
+
+def _check_workflow(gate: Gate, field: str) -> None:
+    if not isinstance(gate.rule, WorkflowRule):
+        raise Invalid(
+            "a stage's workflow needs steps: a single gate is not possible here", field=field
+        )
+    gate.rule.check(field)
+    gate.patience.check(field)
+
+
+def _check_edge(pipeline: Pipeline, edge: StageEdge, field: str) -> None:
+    for end in (edge.source, edge.target):
+        if end not in pipeline.stage:
+            raise Invalid(f"stage {end} does not exist", field=field)
+    _check_count(len(edge.gates), MAX_GATES, f"{field}.gates", least=0)
+    _check_unique("gate name", (gate.name for gate in edge.gates), f"{field}.gates")
+    for number, gate in enumerate(edge.gates):
+        _check_name(gate.name, f"{field}.gates[{number}].name")
+        gate.rule.check(f"{field}.gates[{number}]")
+        gate.patience.check(f"{field}.gates[{number}]")
+
+
+def _check_jobs(pipeline: Pipeline) -> None:
+    for stage, gate in pipeline.asked:
+        free = any(rule.cluster_id is None for rule in job_rules(gate.rule))
+        if stage.selector is not None and free:
+            raise Invalid(
+                f"{gate.name}: a job for a stage with a selector needs a cluster", field="edges"
+            )
+
+
+def _check_triggers(pipeline: Pipeline) -> None:
+    _check_count(len(pipeline.triggers), MAX_TRIGGERS, "triggers", least=0)
+    _check_unique("trigger", (trigger.name for trigger in pipeline.triggers), "triggers")
+    for number, trigger in enumerate(pipeline.triggers):
+        trigger.check(f"triggers[{number}]")
+        if isinstance(trigger.rule, ScheduleRule) and pipeline.on_commit:
+            raise Invalid(
+                "a schedule requires onCommit: false: with onCommit every commit is a release",
+                field=f"triggers[{number}]",
+            )
+
+
+def _check_first(first: Stage) -> None:
+    if first.rollout.strategy is not Strategy.ALL or first.verification or first.git:
+        raise Invalid(
+            f"stage {first.name} follows git: it cannot have a rollout, "
+            "a verification or git writes",
+            field="stages",
+        )
+
+
+def _check_one_first(pipeline: Pipeline) -> None:
+    firsts = [stage.name for stage in pipeline.order if not pipeline.edges_into[stage.id]]
+    if len(firsts) > 1:
+        names = ", ".join(firsts)
+        raise Invalid(f"only one stage can follow git, but no edge leads to {names}", field="edges")
+
+
+def _check_name(name: str, field: str) -> None:
+    check_text(name, field, MAX_NAME)
+
+
+def _check_count(count: int, most: int, field: str, *, least: int = 1) -> None:
+    if not least <= count <= most:
+        raise Invalid(f"{count:,} given; must be {least} to {most:,}", field=field)
+
+
+def _check_unique(what: str, names: Iterable[str], field: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise Invalid(f"duplicate {what} {name}", field=field)
+        seen.add(name)

@@ -1,0 +1,142 @@
+"""Applies an approved release to the services of a stage: service rows, revisions and ledger."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.engine import effects as fx
+from controlplane.pipelines.model import pipeline
+from controlplane.pipelines.model.state import GitWriteStatus
+from controlplane.pipelines.ports import PipelineStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.service import Revision, Service
+from controlplane.services.ports import LedgerStore, RevisionStore, ServiceStore
+from core.identity import ServiceId
+from core.spec.source import RenderedBundle
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedContent:
+    """Render result of a service at a release's commit, and the git ids of the paths it read."""
+
+    rendered: RenderedBundle
+    reads: Mapping[str, str]
+
+
+async def apply_release(
+    deps: OperationContext,
+    tx: Transaction,
+    pipeline_id: str,
+    effect: fx.Promote,
+    contents: Mapping[ServiceId, RenderedContent],
+    change: GitWriteStatus | None,
+) -> None:
+    """Sets services to the revisions of their release; services that already have them are
+    unchanged."""
+    row = await tx[PipelineStore].get(pipeline_id)
+    spec = codec.pipeline_from_json(row.spec) if row else None
+    origins = await _origins(tx, spec, effect) if spec else {}
+    stage = spec.stage.get(effect.stage) if spec else None
+    watch = stage.verification if stage else None
+    changes: dict[str, Mapping[str, Any]] = {}
+    revisions, entries = [], []
+    for before in await tx[ServiceStore].lock(contents):
+        commit, content = effect.revisions[before.id].commit, contents[before.id]
+        if (before.pinned, before.digest, before.watch) == (
+            commit,
+            content.rendered.digest,
+            watch,
+        ):
+            continue
+        origin = origins.get(commit)
+        columns = _columns(deps, replace(before, watch=watch), commit, content, origin)
+        is_new = (before.digest, before.watch) != (content.rendered.digest, watch)
+        columns |= {"watch": watch, "sequence": before.sequence + is_new}
+        after = replace(before, **columns)
+        changes[after.id] = columns
+        revisions.append(_revision(after, columns["revision_id"], origin, effect))
+        entries.append(_entry(after, effect, change))
+    await tx[RevisionStore].add_each(revisions)
+    await tx[ServiceStore].change_each(changes)
+    await tx[LedgerStore].append(entries)
+
+
+async def _origins(
+    tx: Transaction, spec: pipeline.Pipeline, effect: fx.Promote
+) -> dict[str, Revision]:
+    """Revisions of the first stage with the release's commits, by commit."""
+    commits = {revision.commit for revision in effect.revisions.values()}
+    rows = await tx[RevisionStore].select(service_id=spec.first.services, sha=commits)
+    return {revision.sha: revision for revision in reversed(rows)}
+
+
+def _columns(
+    deps: OperationContext,
+    service: Service,
+    commit: str,
+    content: RenderedContent,
+    origin: Revision | None,
+) -> dict[str, Any]:
+    rendered = content.rendered
+    return {
+        **service.columns_for_digest(rendered.digest),
+        "promoted": True,
+        "pinned": commit,
+        "sha": commit,
+        "source": rendered.source,
+        "reads": dict(content.reads),
+        "render_error": None,
+        "digest": rendered.digest,
+        "attestation": rendered.attestation,
+        "bundle_bytes": rendered.size,
+        "object_count": rendered.count,
+        "revision_id": deps.new_id(),
+        "updated_at": deps.clock.now(),
+        "author": origin.author if origin else "",
+    }
+
+
+def _revision(service: Service, id: str, origin: Revision | None, effect: fx.Promote) -> Revision:
+    return Revision(
+        id=id,
+        service_id=service.id,
+        sha=service.pinned or "",
+        ref=service.ref,
+        folder=service.folder,
+        digest=service.digest or "",
+        attestation=service.attestation,
+        source=service.source or "",
+        author=service.author,
+        subject=origin.subject if origin else "",
+        committed_at=origin.committed_at if origin else service.updated_at,
+        inserted_at=service.updated_at,
+        actor="pipeline",
+        release_id=str(effect.release)[:64],
+    )
+
+
+def _entry(service: Service, effect: fx.Promote, change: GitWriteStatus | None) -> LedgerEntry:
+    return LedgerEntry(
+        service_id=service.id,
+        cluster_id=service.cluster_id,
+        stage=LedgerStage.PROMOTED,
+        at=service.updated_at,
+        sequence=service.sequence,
+        sha=service.sha,
+        digest=service.digest,
+        revision_id=service.revision_id,
+        actor="pipeline",
+        message=f"release {effect.release}" + (f": {change}" if change else ""),
+        detail={"release": str(effect.release)} | _shown(change),
+    )
+
+
+def _shown(change: GitWriteStatus | None) -> dict[str, str | int]:
+    """Details of the git change for the ledger entry."""
+    if change is None:
+        return {}
+    detail = {"branch": change.branch, "commit": change.commit, "url": change.url}
+    return detail | ({"request": change.number} if change.number else {})

@@ -1,0 +1,130 @@
+"""Limits on how many clusters of a group change at once, across all pipelines.
+
+A cluster counts as changing from the moment one of its services gets a release. It stops counting
+once the service is healthy or has failed, or its rollout was aborted.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
+from controlplane.clusters.ports import ClusterGroupStore, ClusterStore
+from controlplane.pipelines.engine import events as ev
+from controlplane.pipelines.model import pipeline
+from controlplane.pipelines.model.rollout import BudgetRoom, Progress
+from controlplane.pipelines.model.state import PipelineState, StageState
+from controlplane.pipelines.ports import PipelineServiceStore
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ServiceStore
+from core.identity import ServiceId
+
+
+async def budget_events(
+    tx: Transaction,
+    spec: pipeline.Pipeline,
+    state: PipelineState,
+    services: Mapping[str, Service],
+) -> list[ev.Budgeted]:
+    """Events with the services that the budgets let a pipeline change now.
+
+    Locks the groups, so that no other pipeline uses the same budget in this transaction.
+    """
+    groups, clusters = await _limited(tx, spec, services)
+    if not groups:
+        return [ev.Budgeted(None)] if state.room is not None else []
+    own = {services[id].cluster_id for id in _in_progress(state) if id in services}
+    busy = await _changing(tx, groups, own)
+    free, full = [], ""
+    for id in _in_rollout_order(spec, state):
+        cluster = clusters.get(services[id].cluster_id) if id in services else None
+        mine = [group for group in groups if cluster is not None and group.holds(cluster)]
+        closed = next((group for group in mine if _is_full(group, busy[group.id], cluster)), None)
+        if closed is not None:
+            full = full or _limit_reason(closed)
+            continue
+        free.append(id)
+        for group in mine:
+            busy[group.id].add(cluster.id if cluster else "")
+    return [ev.Budgeted(BudgetRoom(tuple(free), full))]
+
+
+def awaits_budget(state: PipelineState) -> bool:
+    """True if a budget holds back a service of the pipeline."""
+    return state.room is not None and bool(state.room.reason)
+
+
+def frees_budget(before: PipelineState, after: PipelineState) -> bool:
+    """True if a service that counted in a budget no longer counts."""
+    return before.room is not None and bool(set(_in_progress(before)) - set(_in_progress(after)))
+
+
+async def store_changing(
+    tx: Transaction, pipeline_id: str, before: PipelineState, after: PipelineState
+) -> None:
+    """Stores which services of a pipeline are changing, for other pipelines of the same groups."""
+    if before.room is None and after.room is None:
+        return
+    rows = await tx[PipelineServiceStore].select(pipeline_id=pipeline_id)
+    now = set(_in_progress(after)) if after.room is not None else set()
+    changed = {
+        row.id: {"changing": row.service_id in now}
+        for row in rows
+        if row.changing is not (row.service_id in now)
+    }
+    await tx[PipelineServiceStore].change_each(changed)
+
+
+async def _limited(
+    tx: Transaction,
+    spec: pipeline.Pipeline,
+    services: Mapping[str, Service],
+) -> tuple[Sequence[ClusterGroup], Mapping[str, Cluster]]:
+    """Locks the groups with a budget that contain clusters of the pipeline; also its clusters by
+    id."""
+    groups = await tx[ClusterGroupStore].select(max_changing=range(1, MAX_CHANGING_CLUSTERS + 1))
+    if not groups:
+        return (), {}
+    behind = {id for stage in spec.stages if stage is not spec.first for id in stage.services}
+    places = {services[id].cluster_id for id in behind if id in services}
+    found = await tx[ClusterStore].select(id=places)
+    ids = [group.id for group in groups if any(group.holds(cluster) for cluster in found)]
+    locked = await tx[ClusterGroupStore].lock(ids) if ids else ()
+    return locked, {cluster.id: cluster for cluster in found}
+
+
+async def _changing(
+    tx: Transaction, groups: Sequence[ClusterGroup], own: Collection[str]
+) -> dict[str, set[str]]:
+    """Ids of the changing clusters of each group; `own` are clusters that count in any case."""
+    rows = await tx[PipelineServiceStore].select(changing=True)
+    services = await tx[ServiceStore].select(id={row.service_id for row in rows}) if rows else []
+    clusters = await tx[ClusterStore].select(
+        id={*own, *(service.cluster_id for service in services)}
+    )
+    return {group.id: {c.id for c in clusters if group.holds(c)} for group in groups}
+
+
+def _in_rollout_order(spec: pipeline.Pipeline, state: PipelineState) -> Iterator[ServiceId]:
+    """Services that may get a release next; stages with a running rollout come first."""
+    later = [stage for stage in spec.order if stage is not spec.first]
+    held = {stage.id: state.stages.get(stage.id, StageState()) for stage in later}
+    for stage in sorted(later, key=lambda stage: not held[stage.id].promoting):
+        begun = held[stage.id].progress if held[stage.id].promoting else {}
+        for wave in stage.waves or (stage.services,):
+            yield from (id for id in wave if id not in begun and id not in state.frozen)
+
+
+def _in_progress(state: PipelineState) -> Iterator[ServiceId]:
+    for held in state.stages.values():
+        if not held.stopped:
+            yield from (id for id, how in held.progress.items() if how is Progress.GIVEN)
+
+
+def _is_full(group: ClusterGroup, busy: set[str], cluster: Cluster | None) -> bool:
+    return cluster is not None and cluster.id not in busy and len(busy) >= group.max_changing
+
+
+def _limit_reason(group: ClusterGroup) -> str:
+    limit = group.max_changing
+    return f"cluster group {group.name!r}: its limit of {limit} changing clusters is reached"

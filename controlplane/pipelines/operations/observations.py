@@ -1,0 +1,227 @@
+"""Observations of a pipeline's stages and checks in the store, as events for its engine."""
+
+from collections.abc import Mapping, Sequence
+
+from controlplane.access.ports import UserStore
+from controlplane.agents.model.jobs import ClusterJob, JobPhase
+from controlplane.agents.ports import ClusterJobStore
+from controlplane.clusters.operations.freezes import frozen_clusters
+from controlplane.pipelines.engine import events as ev
+from controlplane.pipelines.gates.steps import CheckAnswer, steps_of
+from controlplane.pipelines.gates.templating import parse_outputs
+from controlplane.pipelines.model import pipeline
+from controlplane.pipelines.model.gate_rules import JobRule
+from controlplane.pipelines.model.state import (
+    KNOWN_BAD_LENGTH,
+    GateState,
+    GateStatus,
+    Health,
+    PipelineState,
+    ReleaseId,
+    RevisionRef,
+    Revisions,
+    StageState,
+)
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.quarantine import DeniedRevision
+from controlplane.services.model.service import Service, ServiceStatus
+from controlplane.services.operations.quarantine import denied_among
+from controlplane.services.ports import DeniedRevisionStore, LedgerStore
+from core.identity import ServiceId
+
+
+def stage_events(
+    spec: pipeline.Pipeline, state: PipelineState, services: Mapping[str, Service]
+) -> list[ev.Event]:
+    """Events with the present state of each stage's services."""
+    observed: list[ev.Event] = []
+    for stage in spec.stages:
+        if stage is spec.first:
+            found = [services[s] for s in stage.services if s in services]
+            if found and all(service.sha and service.digest for service in found):
+                observed.append(_first_stage(stage.id, found))
+            continue
+        held = state.stages.get(stage.id)
+        if held is not None and held.release is not None and held.revisions:
+            observed.append(_healths(stage, held, held.release, services))
+    return observed
+
+
+async def environment_events(
+    tx: Transaction, spec: pipeline.Pipeline, state: PipelineState, services: Mapping[str, Service]
+) -> list[ev.Event]:
+    """Events for freezes, denied revisions and finished jobs."""
+    observed: list[ev.Event] = []
+    groups = await frozen_clusters(tx)
+    if groups or state.frozen:
+        observed.append(ev.Frozen(_frozen(spec, services, groups)))
+    for row in await _newest_refused(tx):
+        if row.id not in state.known_bad:
+            observed.append(ev.RevisionDenied(row.id, row.actor, row.reason))
+    observed += await _taken_back(tx, spec, state)
+    return [*observed, *await _ended_jobs(tx, spec, state)]
+
+
+async def disabled_approver_events(
+    tx: Transaction, spec: pipeline.Pipeline, state: PipelineState
+) -> list[ev.ApproversLeft]:
+    """Event for approvers who were disabled; comes before decisions, so their approvals do not
+    count."""
+    gone = await _gone(tx, spec, state)
+    return [ev.ApproversLeft(gone)] if gone else []
+
+
+async def _newest_refused(tx: Transaction) -> list[DeniedRevision]:
+    """The newest denied revisions, at most as many as a pipeline's state stores.
+
+    Older ones would be reported again each time and keep the engine busy.
+    """
+    rows = await tx[DeniedRevisionStore].select()
+    return sorted(rows, key=lambda row: (row.inserted_at, row.id))[-KNOWN_BAD_LENGTH:]
+
+
+def job_key(pipeline_id: str, attempt_key: str) -> str:
+    """The key of the cluster job of a check's attempt."""
+    return f"{pipeline_id}:{attempt_key}"
+
+
+def _frozen(
+    spec: pipeline.Pipeline, services: Mapping[str, Service], groups: Mapping
+) -> dict[ServiceId, str]:
+    return {
+        id: f"cluster group {groups[services[id].cluster_id].name!r} is frozen by "
+        f"{groups[services[id].cluster_id].frozen_by}"
+        for stage in spec.stages
+        for id in stage.services
+        if id in services and services[id].cluster_id in groups
+    }
+
+
+async def _gone(tx: Transaction, spec: pipeline.Pipeline, state: PipelineState) -> tuple[str, ...]:
+    """Pending approvers whose accounts were disabled."""
+    given = {approval.actor for _, asked in _asked(spec, state) for approval in asked.approvals}
+    users = await tx[UserStore].select(email=given) if given else []
+    return tuple(sorted(user.email for user in users if user.disabled_at is not None))
+
+
+async def _taken_back(
+    tx: Transaction, spec: pipeline.Pipeline, state: PipelineState
+) -> list[ev.VerificationFailed]:
+    """Releases that agents found to be bad and rolled back.
+
+    Counts only while the revision is denied, and only if the agent had to verify it.
+    """
+    watched = {
+        id: (stage.id, held.release, revision.digest)
+        for stage in spec.stages
+        if stage.verification and (held := state.stages.get(stage.id)) and held.release
+        for id, revision in held.revisions.items()
+    }
+    rows = (
+        await tx[LedgerStore].select(service_id=watched.keys(), stage=LedgerStage.HELD)
+        if watched
+        else []
+    )
+    refused = await denied_among(tx, (digest for _, _, digest in watched.values())) if rows else {}
+    found = []
+    for row in rows:
+        stage, release, digest = watched[ServiceId(row.service_id or "")]
+        if row.digest == digest and digest in refused and digest not in state.known_bad:
+            id = ServiceId(row.service_id or "")
+            found.append(ev.VerificationFailed(stage, release, id, row.message))
+    return found
+
+
+async def _ended_jobs(
+    tx: Transaction, spec: pipeline.Pipeline, state: PipelineState
+) -> list[ev.CheckAnswered]:
+    running = {
+        job_key(spec.id, check.key): (gate.id, name, check.key)
+        for gate, asked in _asked(spec, state)
+        for name, check in asked.checks.items()
+        if check.status is GateStatus.RUNNING and _is_job(gate, name)
+    }
+    jobs = await tx[ClusterJobStore].select(key=running.keys()) if running else []
+    return [_ended(job, *running[job.key]) for job in jobs if job.phase.final]
+
+
+def _asked(spec: pipeline.Pipeline, state: PipelineState) -> list[tuple[pipeline.Gate, GateState]]:
+    """The gates that are being decided, and the workflows of stages."""
+    found = [
+        (spec.gate[id][1], gate)
+        for candidate in state.candidates.values()
+        for id, gate in candidate.gates.items()
+        if id in spec.gate
+    ]
+    for stage, gate in spec.workflow.values():
+        held = state.stages.get(stage.id)
+        if held is not None and held.workflow is not None:
+            found.append((gate, held.workflow))
+    return found
+
+
+def _is_job(gate: pipeline.Gate, step: str) -> bool:
+    steps = steps_of(gate.rule, gate.patience)
+    return any(declared.name == step and isinstance(declared.rule, JobRule) for declared in steps)
+
+
+def _ended(job: ClusterJob, gate: pipeline.GateId, step: str, key: str) -> ev.CheckAnswered:
+    passed = job.phase is JobPhase.SUCCEEDED
+    code = f", exit code {job.exit_code}" if job.exit_code else ""
+    reason = f"job {job.phase.lower()}{code}{f': {job.message}' if job.message else ''}"
+    answer = CheckAnswer.PASSED if passed else CheckAnswer.FAILED
+    return ev.CheckAnswered(gate, step, key, answer, reason, parse_outputs(job.outputs))
+
+
+def _healths(
+    stage: pipeline.Stage, held: StageState, release: ReleaseId, services: Mapping[str, Service]
+) -> ev.ServicesHealth:
+    """Health of the services that were given the release."""
+    healths: dict[ServiceId, Health] = {}
+    reasons: dict[ServiceId, str] = {}
+    for id in held.progress:
+        service = services.get(id)
+        health = _health_of(service, held) if service else _of_missing(stage, id)
+        if health is not None:
+            healths[id], reason = health
+            if reason:
+                reasons[id] = reason
+    return ev.ServicesHealth(stage.id, release, healths, reasons)
+
+
+def _of_missing(stage: pipeline.Stage, id: ServiceId) -> tuple[Health, str] | None:
+    """A deleted service fails its stage; one that a selector no longer matches is ignored."""
+    return (Health.FAILED, "a service of the stage was deleted") if id in stage.services else None
+
+
+def _health_of(service: Service, held: StageState) -> tuple[Health, str] | None:
+    if _runs(service, held.revisions):
+        return _health([service])
+    if not held.verified:
+        return None  # The service did not get the release yet, or applying it failed.
+    return Health.PROGRESSING, f"{service.name} does not run this release"
+
+
+def _runs(service: Service, revisions: Revisions) -> bool:
+    """True if the desired state of the service is its stage's release."""
+    wanted = revisions.get(service.id)
+    return wanted is not None and wanted.digest == service.digest
+
+
+def _first_stage(id: pipeline.StageId, services: Sequence[Service]) -> ev.StageObserved:
+    health, reason = _health(services)
+    revisions = {s.id: RevisionRef(s.sha or "", s.digest or "") for s in services}
+    author = max(services, key=lambda s: s.updated_at).author
+    return ev.StageObserved(id, revisions, health, author, reason)
+
+
+def _health(services: Sequence[Service]) -> tuple[Health, str]:
+    for service in services:
+        if service.status is ServiceStatus.FAILED:
+            problem = service.errors[0].message if service.errors else "is failing"
+            return Health.FAILED, f"{service.name}: {problem}"
+    slow = next((s for s in services if s.status is not ServiceStatus.HEALTHY), None)
+    if slow is None:
+        return Health.HEALTHY, ""
+    return Health.PROGRESSING, f"{slow.name} is {slow.status.value}"

@@ -1,0 +1,178 @@
+"""Manual decisions about releases other than approval: skip gates, abort, deny revisions."""
+
+from datetime import datetime
+
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.pipelines.engine import events as ev
+from controlplane.pipelines.model.gate_rules import ExternalRule, Rule
+from controlplane.pipelines.model.pipeline import GateId, Stage
+from controlplane.pipelines.model.state import ReleaseId
+from controlplane.pipelines.operations.gate_secrets import open_gate_secret
+from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.operations.views import PipelineView, gate_of
+from controlplane.pipelines.ports import PipelineStore
+from controlplane.platform.context import (
+    DESIRED_STATE,
+    GENERATORS,
+    PIPELINE,
+    RENDER_SERVICES,
+    SERVICE,
+    OperationContext,
+)
+from controlplane.platform.names import check_text
+from controlplane.platform.retry import retry_operations
+from controlplane.services.model.quarantine import DeniedRevision
+from controlplane.services.operations import quarantine
+from controlplane.services.ports import DeniedRevisionStore
+from core.errors import Conflict, Invalid, NotFound
+
+_MAX_REASON_LENGTH = 1_000
+_MIN_REVISION_LENGTH = 12
+
+
+@retry_operations
+class ReleaseDecisions:
+    """Operations on releases that wait at a gate, roll out, or are denied."""
+
+    def __init__(self, deps: OperationContext, pipelines: Pipelines) -> None:
+        self._context = deps
+        self._pipelines = pipelines
+
+    async def skip(self, actor: Actor, gate_id: str, release: str, reason: str) -> PipelineView:
+        """Skips a gate for the waiting release; needs the permission to skip."""
+        check_text(reason, "reason", _MAX_REASON_LENGTH)
+        view, gate = await self._gate(actor, gate_id)
+        require(actor, Verb.SKIP, view.row.target)
+        event = ev.Skipped(gate, ReleaseId(release), actor.email, reason)
+        return await self._pipelines.decide(actor, "skipGate", view, event)
+
+    async def answer(
+        self, actor: Actor, gate_id: str, release: str, passed: bool, reason: str = ""
+    ) -> PipelineView:
+        """Decides at an EXTERNAL gate, as the account that the gate names."""
+        view, gate = await self._gate(actor, gate_id)
+        rule = _rule(view, gate)
+        if not isinstance(rule, ExternalRule) or rule.account != actor.email:
+            require(actor, Verb.APPROVE, view.row.target)
+            raise Conflict("only the account that the gate names can decide at this gate")
+        event = ev.ExternallyAnswered(
+            gate, ReleaseId(release), actor.email, passed, reason[:_MAX_REASON_LENGTH]
+        )
+        return await self._pipelines.decide(actor, "answerGate", view, event)
+
+    async def gate_secret(self, gate_id: str) -> str | None:
+        """The signing secret of an EXTERNAL gate's answers; None if it has none."""
+        async with self._context.store.read() as tx:
+            try:
+                view, gate = await gate_of(tx, gate_id)
+            except NotFound:
+                return None
+        rule = _rule(view, gate)
+        if not isinstance(rule, ExternalRule) or not rule.sealed:
+            return None
+        return open_gate_secret(self._context.sealer, rule)
+
+    async def answer_signed(
+        self, gate_id: str, release: str, passed: bool, reason: str, call: str
+    ) -> None:
+        """Decides at a gate through a signed call; each call counts once.
+
+        Conflict: the engine ignored the decision, with the reason.
+        """
+        async with self._context.store.read() as tx:
+            view, gate = await gate_of(tx, gate_id)
+        rule = _rule(view, gate)
+        if not isinstance(rule, ExternalRule):
+            raise Conflict("this gate is not of kind EXTERNAL")
+        event = ev.ExternallyAnswered(
+            gate, ReleaseId(release[:64]), rule.account, passed, reason[:_MAX_REASON_LENGTH], call
+        )
+        await self._pipelines.decide_signed(view, event)
+
+    async def abort(self, actor: Actor, id: str, stage: str, reason: str = "") -> PipelineView:
+        """Aborts a stage's rollout; clusters keep their present revision."""
+        view = await self._pipelines.get(actor, id)
+        require(actor, Verb.PAUSE, view.row.target)
+        found = _stage(view, stage)
+        held = view.state.stages.get(found.id)
+        if held is None or held.release is None:
+            raise Conflict(f"stage {stage!r} has no release")
+        event = ev.Aborted(found.id, held.release, actor.email, reason[:_MAX_REASON_LENGTH])
+        return await self._pipelines.decide(actor, "abortRollout", view, event)
+
+    async def acknowledge_rollback(self, actor: Actor, id: str, stage: str) -> PipelineView:
+        """Acknowledges that a stage was rolled back."""
+        view = await self._pipelines.get(actor, id)
+        require(actor, Verb.APPROVE, view.row.target)
+        event = ev.Lifted(_stage(view, stage).id, actor.email)
+        return await self._pipelines.decide(actor, "acknowledgeRollback", view, event)
+
+    async def refused(self, actor: Actor) -> list[DeniedRevision]:
+        """All denied commits and digests."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            return sorted(await tx[DeniedRevisionStore].select(), key=lambda row: row.inserted_at)
+
+    async def refuse(self, actor: Actor, revision: str, reason: str) -> DeniedRevision:
+        """Denies a commit or digest, so that no service gets it until it is allowed again."""
+        require(actor, Verb.APPROVE, Resource.whole(ResourceKind.PIPELINE, "", ""))
+        check_text(reason, "reason", _MAX_REASON_LENGTH)
+        check_text(revision, "revision", 128)
+        if len(revision) < _MIN_REVISION_LENGTH:
+            raise Invalid("must be a full commit id or digest", field="revision")
+        row = DeniedRevision(revision, actor.email, reason, self._now())
+        async with self._context.store.write() as tx:
+            if await tx[DeniedRevisionStore].get(revision) is not None:
+                raise Conflict("this revision is already denied")
+            await tx[DeniedRevisionStore].add(row)
+            await self._context.audit(tx, actor, "denyRevision", revision, revision, reason=reason)
+            ids = [pipeline.id for pipeline in await tx[PipelineStore].select()]
+        for id in ids:
+            self._context.bus.publish(PIPELINE, id)
+        return row
+
+    async def lift(self, actor: Actor, revision: str) -> DeniedRevision:
+        """Allows a denied revision again. NotFound: it is not denied."""
+        require(actor, Verb.APPROVE, Resource.whole(ResourceKind.PIPELINE, "", ""))
+        async with self._context.store.write() as tx:
+            row = await tx[DeniedRevisionStore].get(revision)
+            if row is None:
+                raise NotFound
+            await tx[DeniedRevisionStore].remove(revision)
+            await self._context.audit(tx, actor, "allowRevision", revision, revision)
+            lifted = await quarantine.lift_quarantine(tx, revision, actor.email)
+            pipelines = await tx[PipelineStore].select()
+        for service in lifted:
+            self._context.bus.publish(SERVICE, service.id)
+            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+            if service.repository_id:
+                self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+            elif service.owner_kind is not None:
+                self._context.bus.publish(
+                    GENERATORS, f"{service.owner_kind.value}/{service.owner_id}"
+                )
+        for pipeline in pipelines:
+            if revision in pipeline.state.get("state", {}).get("known_bad", {}):
+                await self._pipelines.advance(pipeline.id, ev.DenialRemoved(revision, actor.email))
+        return row
+
+    async def _gate(self, actor: Actor, id: str) -> tuple[PipelineView, GateId]:
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            view, gate = await gate_of(tx, id)
+        require(actor, Verb.READ, view.row.target)
+        return view, gate
+
+    def _now(self) -> datetime:
+        return self._context.clock.now()
+
+
+def _rule(view: PipelineView, id: GateId) -> Rule:
+    return next(gate.rule for _, gate in view.spec.asked if gate.id == id)
+
+
+def _stage(view: PipelineView, name: str) -> Stage:
+    found = next((stage for stage in view.spec.stages if stage.name == name), None)
+    if found is None:
+        raise NotFound(f"pipeline {view.row.name!r} has no stage {name!r}")
+    return found

@@ -1,0 +1,722 @@
+"""Pipelines: operations of users, and the events that feed the engine.
+
+The engine (`domain.pipelines`) decides. Its state and its effects are written in one transaction;
+workers then carry out the effects (`usecases.promotions`).
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from controlplane.access.operations.scopes import groups_of, project_for
+from controlplane.agents.ports import ClusterJobStore
+from controlplane.audit.ports import AuditLog
+from controlplane.authorization import (
+    SYSTEM,
+    Actor,
+    ActorKind,
+    ResourceKind,
+    Verb,
+    require,
+    require_member,
+)
+from controlplane.clusters.operations.clusters import find_cluster
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.engine import effects as fx
+from controlplane.pipelines.engine import events as ev
+from controlplane.pipelines.engine.engine import step
+from controlplane.pipelines.engine.preview_branches import (
+    PreviewBranch,
+    obsolete_branches,
+    preview_branches,
+)
+from controlplane.pipelines.gates.steps import CheckAnswer
+from controlplane.pipelines.model import pipeline
+from controlplane.pipelines.model.gate_rules import (
+    JobRule,
+    MetricRule,
+    rules_of,
+)
+from controlplane.pipelines.model.records import (
+    MAX_MEASURED,
+    Measurement,
+    PipelineEvent,
+    PipelineRecord,
+)
+from controlplane.pipelines.model.state import (
+    Digests,
+    Health,
+    PipelineState,
+    Release,
+    ReleaseId,
+)
+from controlplane.pipelines.model.triggers import Trigger
+from controlplane.pipelines.operations.budgets import (
+    awaits_budget,
+    budget_events,
+    frees_budget,
+    store_changing,
+)
+from controlplane.pipelines.operations.drafts import (
+    EdgeDraft,
+    GateDraft,
+    PipelineDraft,
+    StageDraft,
+    TriggerDraft,
+)
+from controlplane.pipelines.operations.gate_secrets import sealed_rule
+from controlplane.pipelines.operations.git_places import with_write_targets
+from controlplane.pipelines.operations.observations import (
+    disabled_approver_events,
+    environment_events,
+    stage_events,
+)
+from controlplane.pipelines.operations.stages import (
+    BY_FLEET,
+    bind_services,
+    check_groups,
+    check_shared,
+    unbind_services,
+    with_selected_services,
+)
+from controlplane.pipelines.operations.trigger_rows import delete_pipeline_rows, store_pipeline_rows
+from controlplane.pipelines.operations.views import (
+    PipelineView,
+    _find,
+    _named,
+    _recorded,
+    _shown,
+    _waiting,
+    gate_of,
+    view_of,
+)
+from controlplane.pipelines.ports import (
+    PipelineEventStore,
+    PipelineGateStore,
+    PipelineServiceStore,
+    PipelineStore,
+)
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.context import DESIRED_STATE, PIPELINE, RENDER_SERVICES, OperationContext
+from controlplane.platform.jobs import Job
+from controlplane.platform.notification import Notification, NotificationKind, notification
+from controlplane.platform.ports import JobStore, NotificationOutbox, Page, PageQuery, Transaction
+from controlplane.platform.retry import retry_operations
+from controlplane.services.model.quarantine import DeniedRevision
+from controlplane.services.model.service import Service
+from controlplane.services.ports import DeniedRevisionStore, RevisionStore, ServiceStore
+from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.identity import ServiceId
+
+log = structlog.get_logger(__name__)
+
+RENDER = "pipeline.render"
+PROMOTE = "pipeline.promote"
+FOLLOW_REQUEST = "pipeline.follow"
+WRITE = "pipeline.write"
+CHECK = "pipeline.check"
+TICK = "pipeline.tick"
+CLEAN_UP = "pipeline.tidy"
+_SNAPSHOT_EVERY = 100
+_EVENT_RETENTION = timedelta(days=90)
+_MAX_CHANGED = 5_000
+_KINDS = {
+    fx.RenderStage: RENDER,
+    fx.Promote: PROMOTE,
+    fx.FollowChange: FOLLOW_REQUEST,
+    fx.WriteFinding: WRITE,
+    fx.RunCheck: CHECK,
+    fx.WakeAt: TICK,
+}
+
+_TOPICS = {
+    fx.Topic.APPROVAL_WANTED: NotificationKind.GATE_WAITING,
+    fx.Topic.APPROVAL_VOIDED: NotificationKind.GATE_WAITING,
+    fx.Topic.REFUSED: NotificationKind.PROMOTION_FAILED,
+    fx.Topic.STAGE_FAILED: NotificationKind.PROMOTION_FAILED,
+    fx.Topic.ROLLED_BACK: NotificationKind.PROMOTION_FAILED,
+    fx.Topic.STAGE_VERIFIED: NotificationKind.PROMOTION_DONE,
+}
+
+
+@retry_operations
+class Pipelines:
+    """Operations on pipelines."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+        self._awaiting_room: set[str] = set()
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[PipelineView]:
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(ResourceKind.PIPELINE))
+        async with self._context.store.read() as tx:
+            page = await tx[PipelineStore].page(query)
+            views = [_shown(await view_of(tx, row), actor) for row in page.items]
+        return Page(tuple(views), page.more)
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> PipelineView:
+        """Finds a pipeline by id or name. NotFound: it does not exist."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            row = await _find(tx, id, name)
+            require(actor, Verb.READ, row.target)
+            return _shown(await view_of(tx, row), actor)
+
+    async def save(self, actor: Actor, draft: PipelineDraft) -> PipelineView:
+        """Creates or changes a pipeline; waiting releases stay where possible."""
+        require_member(actor)
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            row = await tx[PipelineStore].find(name=draft.name)
+            project = await _project(tx, actor, row, draft)
+            before = codec.pipeline_from_json(row.spec) if row else None
+            id = row.id if row else self._context.new_id()
+            spec = pipeline.validate(self._spec(id, draft, before, actor))
+            await check_groups(tx, spec)
+            spec = await with_selected_services(tx, spec, project)
+            await self._check_jobs(tx, actor, spec)
+            left = await bind_services(tx, spec, before, actor)
+            spec = await with_write_targets(tx, actor, spec)
+            if row is not None and before is not None:
+                state = codec.state_from_json(row.state)
+                await self._schedule_cleanup(
+                    tx,
+                    id,
+                    obsolete_branches(
+                        preview_branches(before, state), preview_branches(spec, state)
+                    ),
+                )
+            await check_shared(tx, spec)
+            secrets = {trigger.name: trigger.webhook_secret for trigger in draft.triggers}
+            await store_pipeline_rows(self._context, tx, spec, secrets)
+            body = codec.pipeline_to_json(spec)
+            if row is None:
+                state = codec.state_to_json(PipelineState())
+                row = PipelineRecord(id, draft.name, now, now, body, state, project_id=project)
+                await tx[PipelineStore].add(row)
+            else:
+                row = replace(row, spec=body, updated_at=now, version=row.version + 1)
+                await tx[PipelineStore].put(row)
+            await tx[PipelineEventStore].add(
+                PipelineEvent(self._context.new_id(), id, now, [], _recorded(row.spec), row.state)
+            )
+            await self._context.audit(tx, actor, "savePipeline", draft.name, id)
+            view = _shown(await view_of(tx, row), actor)
+        self._context.bus.publish(PIPELINE, id)
+        self._tell(left)
+        return view
+
+    async def delete(self, actor: Actor, id: str) -> PipelineView:
+        """Deletes a pipeline. Its services are unchanged and follow their refs again."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            row = await _find(tx, id, None)
+            require(actor, Verb.WRITE, row.target)
+            view = await view_of(tx, row)
+            left = await unbind_services(tx, view.spec)
+            await delete_pipeline_rows(tx, id)
+            await tx[PipelineStore].remove(id)
+            await self._schedule_cleanup(
+                tx, id, obsolete_branches(preview_branches(view.spec, view.state), {})
+            )
+            await self._context.audit(tx, actor, "deletePipeline", row.name, id)
+        self._context.bus.publish(PIPELINE, id)
+        self._wake_budget_waiters(id, view.state, PipelineState())
+        self._tell(left)
+        return _shown(view, actor)
+
+    async def approve(
+        self, actor: Actor, gate_id: str, digests: Digests, comment: str = ""
+    ) -> PipelineView:
+        """Approves exactly these digests. Conflict: another release waits at the gate now."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            view, gate = await gate_of(tx, gate_id)
+        require(actor, Verb.APPROVE, view.row.target)
+        if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in _named(view, gate):
+            raise Forbidden("a service account can approve only if `people` of the gate names it")
+        release, waiting = _waiting(view, gate)
+        if not digests:
+            raise Invalid(
+                "specify the digest of each service that you approve; waiting: "
+                + (", ".join(f"{s}={d}" for s, d in waiting.items()) or "nothing"),
+                field="digests",
+            )
+        if release is None or dict(digests) != dict(waiting):
+            raise Conflict(
+                "another release waits at this gate now: review it again"
+                if waiting
+                else "nothing waits at this gate"
+            )
+        event = ev.Approved(
+            gate,
+            actor.email,
+            await self._is_author(actor, view.state.releases[release]),
+            digests,
+            comment[:1000],
+            await self._groups_of(actor),
+        )
+        return await self.decide(actor, "approveGate", view, event)
+
+    async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
+        """Rejects the release that waits at the gate, until a newer release or a retry."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            view, gate = await gate_of(tx, gate_id)
+        require(actor, Verb.APPROVE, view.row.target)
+        event = ev.ReleaseRejected(gate, actor.email, comment[:1000])
+        return await self.decide(actor, "rejectGate", view, event)
+
+    async def pause(self, actor: Actor, id: str, reason: str = "") -> PipelineView:
+        """Pauses a pipeline: no release enters a stage until `resume`."""
+        view = await self.get(actor, id)
+        require(actor, Verb.PAUSE, view.row.target)
+        return await self.decide(actor, "pausePipeline", view, ev.Paused(actor.email, reason))
+
+    async def resume(self, actor: Actor, id: str) -> PipelineView:
+        """Resumes a paused pipeline."""
+        view = await self.get(actor, id)
+        require(actor, Verb.RESUME, view.row.target)
+        return await self.decide(actor, "resumePipeline", view, ev.Resumed(actor.email))
+
+    async def retry(self, actor: Actor, id: str, stage: str) -> PipelineView:
+        """Retries a rejected or failed release of a stage, given by the stage's name."""
+        view = await self.get(actor, id)
+        require(actor, Verb.APPROVE, view.row.target)
+        found = next((candidate for candidate in view.spec.stages if candidate.name == stage), None)
+        if found is None:
+            raise NotFound(f"pipeline {view.row.name!r} has no stage {stage!r}")
+        release = _release_to_retry(view, found.id)
+        if release is None:
+            raise Conflict(f"stage {stage!r} has no rejected or failed release")
+        event = ev.Retried(found.id, release, actor.email)
+        return await self.decide(actor, "retryPipeline", view, event)
+
+    async def measured(self, gate_id: str) -> Sequence[Measurement]:
+        """Measurements of a gate's metrics, newest last.
+
+        The caller has checked access to the gate.
+        """
+        async with self._context.store.read() as tx:
+            row = await tx[PipelineGateStore].get(gate_id)
+        return row.measured if row else ()
+
+    async def measured_at(self, actor: Actor, gate_id: str) -> Sequence[Measurement]:
+        """Like `measured`, with an access check.
+
+        NotFound: the gate does not exist, or the actor may not see it.
+        """
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            view, _ = await gate_of(tx, gate_id)
+        require(actor, Verb.READ, view.row.target)
+        return await self.measured(gate_id)
+
+    def gates_of(
+        self, spec: pipeline.Pipeline, draft: PipelineDraft
+    ) -> dict[pipeline.EdgeId, tuple[pipeline.Gate, ...]]:
+        """The gates that a draft defines for the edges of a pipeline. Invalid: the edges differ."""
+        ids = {stage.name: stage.id for stage in spec.stages}
+        edges = {(edge.source, edge.target): edge for edge in spec.edges}
+        gates = {}
+        for edge in draft.edges:
+            before = edges.get((ids.get(edge.source), ids.get(edge.target)))
+            if before is None:
+                raise Invalid(f"no edge from {edge.source} to {edge.target} exists", field="edges")
+            gates[before.id] = self._edge(edge, ids, before).gates
+        return gates
+
+    async def touched(self, service_ids: Collection[str]) -> list[str]:
+        """Ids of the pipelines whose stages contain one of these services."""
+        async with self._context.store.read() as tx:
+            rows = await tx[PipelineServiceStore].select(service_id=service_ids)
+        return sorted({row.pipeline_id for row in rows})
+
+    async def pipelines_changed_since(self, moment: datetime) -> list[str]:
+        """Ids of pipelines with a service that changed since; all ids if too many services did."""
+        async with self._context.store.read() as tx:
+            everything = SYSTEM.policy.visible(ResourceKind.SERVICE)
+            changed = await tx[ServiceStore].changed_since(moment, everything, _MAX_CHANGED)
+            if len(changed) < _MAX_CHANGED:
+                rows = await tx[PipelineServiceStore].select(service_id=changed)
+                return sorted({row.pipeline_id for row in rows})
+            return [row.id for row in await tx[PipelineStore].select()]
+
+    async def pipelines_with_selectors(self) -> list[str]:
+        """Ids of the pipelines whose stages depend on the set of clusters."""
+        return await self.touched([BY_FLEET])
+
+    async def forget(self) -> None:
+        """Deletes events that are older than the period for replays."""
+        async with self._context.store.write() as tx:
+            await tx[PipelineEventStore].remove_before(
+                "at", self._context.clock.now() - _EVENT_RETENTION
+            )
+
+    async def pipeline_of_job(self, job_id: str) -> str | None:
+        """Id of the pipeline whose gate runs this cluster job; None until the job has ended."""
+        async with self._context.store.read() as tx:
+            job = await tx[ClusterJobStore].get(job_id)
+            if job is None or not job.phase.final or ":" not in job.key:
+                return None
+            row = await tx[PipelineStore].get(job.key.partition(":")[0])
+        return row.id if row else None
+
+    async def advance(
+        self, id: str, *decided: ev.Event, audit: AuditEntry | None = None
+    ) -> tuple[str, ...]:
+        """Feeds the engine with decisions, then with observations of the services.
+
+        Returns the reasons for ignored decisions; empty if the engine took all. The audit entry of
+        a decision is written with its verdict.
+        """
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            row = await tx[PipelineStore].get(id)
+            if row is None:
+                return ()
+            row, left = await self._with_present_services(tx, row)
+            view = await view_of(tx, row, with_clusters=False)
+            before = [
+                *await disabled_approver_events(tx, view.spec, view.state),
+                *await budget_events(tx, view.spec, view.state, view.services),
+            ]
+            begun = _run_engine(view.spec, view.state, before, now)
+            decisions = _run_engine(view.spec, begun.state, decided, now)
+            observed = [
+                *await environment_events(tx, view.spec, decisions.state, view.services),
+                *stage_events(view.spec, decisions.state, view.services),
+                ev.Tick(),
+            ]
+            seen = _run_engine(view.spec, decisions.state, observed, now)
+            for effect in (*begun.effects, *decisions.effects, *seen.effects):
+                await self._record(tx, id, effect, now)
+            ignored = tuple(
+                effect.text for effect in decisions.effects if isinstance(effect, fx.EventIgnored)
+            )
+            if audit is not None:
+                verdict = AuditVerdict.REFUSED if ignored else AuditVerdict.ALLOWED
+                await tx[AuditLog].append([replace(audit, verdict=verdict)])
+            events = [*begun.events, *decisions.events, *seen.events]
+            await _note_measured(tx, view, decisions.events, now)
+            changed = await self._keep(tx, row, view, seen.state, events)
+        if changed:
+            self._context.bus.publish(PIPELINE, id)
+        self._wake_budget_waiters(id, view.state, seen.state)
+        self._tell(left)
+        return ignored
+
+    async def decide(
+        self, actor: Actor, action: str, view: PipelineView, event: ev.Event
+    ) -> PipelineView:
+        """Passes an authorized decision to the engine.
+
+        Conflict: the engine ignored it, with the reason.
+        """
+        require_member(actor)
+        entry = self._context.audit_entry(
+            actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
+        )
+        ignored = await self.advance(view.row.id, event, audit=entry)
+        if ignored:
+            raise Conflict("; ".join(ignored))
+        return await self.get(actor, view.row.id)
+
+    async def decide_signed(self, view: PipelineView, event: ev.ExternallyAnswered) -> None:
+        """Passes a decision to the engine that a signature with the gate's secret authorizes."""
+        actor = Actor(ActorKind.USER, name=event.actor, email=event.actor)
+        entry = self._context.audit_entry(
+            actor, "answerGate", view.row.name, view.row.id, event=codec.event_to_json(event)
+        )
+        ignored = await self.advance(view.row.id, event, audit=entry)
+        if ignored:
+            raise Conflict("; ".join(ignored))
+
+    def _tell(self, left: Sequence[Service]) -> None:
+        """Notifies services that left a pipeline, so that they follow their refs again."""
+        for service in left:
+            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+        for repository in {service.repository_id for service in left if service.repository_id}:
+            self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
+
+    def _wake_budget_waiters(self, id: str, before: PipelineState, after: PipelineState) -> None:
+        """Wakes pipelines that wait for a budget, as far as this process knows, after room became
+        free."""
+        known = self._awaiting_room
+        (known.add if awaits_budget(after) else known.discard)(id)
+        if frees_budget(before, after):
+            for pipeline_id in known - {id}:
+                self._context.bus.publish(PIPELINE, pipeline_id)
+
+    async def _with_present_services(
+        self, tx: Transaction, row: PipelineRecord
+    ) -> tuple[PipelineRecord, Sequence[Service]]:
+        """The row with the services that its selectors match now, and the services that left."""
+        before = codec.pipeline_from_json(row.spec)
+        now = await with_selected_services(tx, before, row.project_id)
+        if now == before:
+            return row, ()
+        left = await bind_services(tx, now, before, SYSTEM)
+        after = replace(row, spec=codec.pipeline_to_json(now), version=row.version + 1)
+        await tx[PipelineStore].put(after)
+        moment = self._context.clock.now()
+        await tx[PipelineEventStore].add(
+            PipelineEvent(
+                self._context.new_id(), row.id, moment, [], _recorded(after.spec), row.state
+            )
+        )
+        return after, left
+
+    async def _keep(
+        self,
+        tx: Transaction,
+        row: PipelineRecord,
+        view: PipelineView,
+        state: PipelineState,
+        events: list[ev.Event],
+    ) -> bool:
+        """Writes the state and the events that changed it; True if it changed."""
+        body = codec.state_to_json(state)
+        if body == row.state:
+            return False
+        now, version = self._context.clock.now(), row.version + 1
+        await tx[PipelineStore].put(replace(row, state=body, version=version, updated_at=now))
+        spec, before = view.spec, view.state
+        await store_changing(tx, row.id, before, state)
+        await self._schedule_cleanup(
+            tx,
+            row.id,
+            obsolete_branches(preview_branches(spec, before), preview_branches(spec, state)),
+        )
+        snapshot = version % _SNAPSHOT_EVERY == 0
+        entry = PipelineEvent(
+            self._context.new_id(),
+            row.id,
+            now,
+            [codec.event_to_json(event) for event in events],
+            _recorded(row.spec) if snapshot else None,
+            row.state if snapshot else None,
+        )
+        await tx[PipelineEventStore].add(entry)
+        for revision in state.known_bad.keys() - before.known_bad.keys():
+            if await tx[DeniedRevisionStore].get(revision) is None:
+                reason = state.known_bad[revision]
+                await tx[DeniedRevisionStore].add(DeniedRevision(revision, "towline", reason, now))
+        return True
+
+    async def leave(self, id: str, tried: Sequence[PreviewBranch]) -> None:
+        """Cleans up preview branches, unless they are still needed."""
+        async with self._context.store.write() as tx:
+            await self._schedule_cleanup(tx, id, tried)
+        self._context.bus.publish(PIPELINE, id)
+
+    async def _schedule_cleanup(
+        self, tx: Transaction, id: str, tried: Iterable[PreviewBranch]
+    ) -> None:
+        for tryout in tried:
+            key = f"{CLEAN_UP}:{tryout.repository_id}:{tryout.branch}"[:255]
+            payload = {"pipeline": id, "tryout": asdict(tryout)}
+            now = self._context.clock.now()
+            await tx[JobStore].enqueue(Job(self._context.new_id(), CLEAN_UP, key, now, payload))
+
+    async def _groups_of(self, actor: Actor) -> tuple[str, ...]:
+        """The names of the actor's groups."""
+        async with self._context.store.read() as tx:
+            groups = await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
+        return tuple(group.name for group in groups)
+
+    async def _is_author(self, actor: Actor, release: Release) -> bool:
+        """True if the actor is an author of the release's commits."""
+        async with self._context.store.read() as tx:
+            moved = await tx[RevisionStore].select(
+                service_id=release.commits.keys(), sha=set(release.commits.values())
+            )
+        authors = [release.author, *(revision.author for revision in moved)]
+        # Identity providers and git may write an address in different cases.
+        return any(f"<{actor.email}>".casefold() in author.casefold() for author in authors)
+
+    async def _record(self, tx: Transaction, id: str, effect: fx.Effect, now: datetime) -> None:
+        """Stores an effect as a job for a worker, or as a notification."""
+        if isinstance(effect, fx.Notify):
+            await tx[NotificationOutbox].append([_notification_of(id, effect, now)])
+        kind = _KINDS.get(type(effect))
+        if kind is None:
+            log.info("pipeline effect", pipeline=id, **codec.effect_to_json(effect))
+            return
+        payload = {"pipeline": id, "effect": codec.effect_to_json(effect)}
+        run_at = effect.at if isinstance(effect, fx.WakeAt) else now
+        key = f"{TICK}:{id}" if kind == TICK else f"{id}:{effect.key}"
+        await tx[JobStore].enqueue(Job(self._context.new_id(), kind, key, run_at, payload))
+
+    def _spec(
+        self, id: str, draft: PipelineDraft, before: pipeline.Pipeline | None, actor: Actor
+    ) -> pipeline.Pipeline:
+        """The draft with ids; parts that keep their names keep their ids."""
+        stages = {stage.name: stage.id for stage in before.stages} if before else {}
+        names = {stage: name for name, stage in stages.items()}
+        edges = {(names[e.source], names[e.target]): e for e in before.edges} if before else {}
+        ids = {
+            stage.name: stages.get(stage.name) or pipeline.StageId(self._context.new_id())
+            for stage in draft.stages
+        }
+        return pipeline.Pipeline(
+            id,
+            draft.name,
+            tuple(self._stage(ids[stage.name], stage, before) for stage in draft.stages),
+            tuple(
+                self._edge(edge, ids, edges.get((edge.source, edge.target))) for edge in draft.edges
+            ),
+            pipeline.Owner(actor.id, actor.email),
+            draft.on_commit,
+            tuple(self._trigger(trigger, before) for trigger in draft.triggers),
+        )
+
+    def _trigger(self, draft: TriggerDraft, before: pipeline.Pipeline | None) -> Trigger:
+        """A trigger that keeps its name and rule keeps its id, so that it finds nothing twice."""
+        known = before.triggers if before else ()
+        same = next((o for o in known if (o.name, o.rule) == (draft.name, draft.rule)), None)
+        return Trigger(
+            same.id if same else self._context.new_id(), draft.name, draft.rule, draft.write
+        )
+
+    def _edge(
+        self,
+        draft: EdgeDraft,
+        ids: Mapping[str, pipeline.StageId],
+        before: pipeline.StageEdge | None,
+    ) -> pipeline.StageEdge:
+        for name in (draft.source, draft.target):
+            if name not in ids:
+                raise Invalid(f"stage {name!r} does not exist", field="edges")
+        gates = {gate.name: gate for gate in before.gates} if before else {}
+        return pipeline.StageEdge(
+            before.id if before else pipeline.EdgeId(self._context.new_id()),
+            ids[draft.source],
+            ids[draft.target],
+            tuple(self._gate(gate, gates.get(gate.name)) for gate in draft.gates),
+        )
+
+    def _stage(
+        self, id: pipeline.StageId, draft: StageDraft, before: pipeline.Pipeline | None
+    ) -> pipeline.Stage:
+        services = tuple(ServiceId(service_id) for service_id in draft.services)
+        same = before.stage.get(id) if before else None
+        workflow = draft.workflow
+        return pipeline.Stage(
+            id,
+            draft.name,
+            () if draft.selector else services,
+            draft.selector,
+            draft.rollout,
+            verification=draft.verification,
+            git=draft.git,
+            workflow=self._gate(workflow, same.workflow if same else None) if workflow else None,
+        )
+
+    def _gate(self, draft: GateDraft, before: pipeline.Gate | None) -> pipeline.Gate:
+        """The gate with its secrets sealed or kept."""
+        id = before.id if before else pipeline.GateId(self._context.new_id())
+        kept = before.rule if before else None
+        rule = sealed_rule(self._context.sealer, draft.rule, kept)
+        return pipeline.Gate(id, draft.name, rule, draft.patience)
+
+    async def _check_jobs(self, tx: Transaction, actor: Actor, spec: pipeline.Pipeline) -> None:
+        """Requires the permissions for gates that run jobs in clusters or query their
+        Prometheus."""
+        for stage, gate in spec.asked:
+            for rule in rules_of(gate.rule):
+                await self._check_place(tx, actor, rule, stage)
+
+    async def _check_place(
+        self, tx: Transaction, actor: Actor, rule: object, target: pipeline.Stage
+    ) -> None:
+        if isinstance(rule, MetricRule) and rule.cluster_id:
+            cluster = await find_cluster(tx, rule.cluster_id)
+            require(actor, Verb.CONNECT, cluster.target)
+        if not isinstance(rule, JobRule):
+            return
+        services = [] if rule.cluster_id else await tx[ServiceStore].select(id=target.services)
+        places = (
+            {rule.cluster_id} if rule.cluster_id else {service.cluster_id for service in services}
+        )
+        for place in places:
+            require(actor, Verb.WRITE, (await find_cluster(tx, place)).target)
+
+
+def _notification_of(id: str, effect: fx.Notify, now: datetime) -> Notification:
+    """The notification for an effect; the pipeline's name is added when it is routed."""
+    detail = {"place": effect.place, "release": effect.release}
+    kind, text = _TOPICS[effect.topic], effect.text
+    return notification(kind, now, text, pipeline_id=id, detail=detail)
+
+
+@dataclass(slots=True)
+class _EngineRun:
+    """Result of events: the state, the effects, and the events that changed the state."""
+
+    state: PipelineState
+    effects: list[fx.Effect] = field(default_factory=list)
+    events: list[ev.Event] = field(default_factory=list)
+
+
+def _run_engine(
+    spec: pipeline.Pipeline, state: PipelineState, events: Iterable[ev.Event], now: datetime
+) -> _EngineRun:
+    fed = _EngineRun(state)
+    for event in events:
+        after, effects = step(spec, fed.state, event, now)
+        if after != fed.state:
+            fed.events.append(event)
+        fed.state = after
+        fed.effects += effects
+    return fed
+
+
+async def _project(
+    tx: Transaction, actor: Actor, row: PipelineRecord | None, draft: PipelineDraft
+) -> str | None:
+    """Project of a pipeline to save.
+
+    Conflict: a pipeline that the actor may not see has the name.
+    """
+    if row is None:
+        return await project_for(tx, actor, ResourceKind.PIPELINE, draft.project_id)
+    if not actor.may(Verb.READ, row.target):
+        raise Conflict(f"the name {draft.name!r} is already used: choose another one")
+    require(actor, Verb.WRITE, row.target)
+    return row.project_id
+
+
+async def _note_measured(
+    tx: Transaction, view: PipelineView, taken: Iterable[ev.Event], now: datetime
+) -> None:
+    """Stores the measurements of checks whose results the engine took."""
+    for event in taken:
+        if not isinstance(event, ev.CheckAnswered) or not event.measured:
+            continue
+        row = await tx[PipelineGateStore].get(event.gate)
+        release = view.state.releases.get(_waiting(view, event.gate)[0] or ReleaseId(""))
+        if row is None:
+            continue
+        measurement = Measurement(
+            now,
+            event.step,
+            release.number if release else 0,
+            event.answer is CheckAnswer.PASSED,
+            event.measured,
+        )
+        await tx[PipelineGateStore].change(
+            row.id, measured=(*row.measured, measurement)[-MAX_MEASURED:]
+        )
+
+
+def _release_to_retry(view: PipelineView, stage: pipeline.StageId) -> ReleaseId | None:
+    for edge in view.spec.edges_into[stage]:
+        candidate = view.state.candidates.get(edge.id)
+        if candidate is not None and (candidate.refusal or candidate.render_error):
+            return candidate.release
+    held = view.state.stages.get(stage)
+    return held.release if held and held.health is Health.FAILED else None

@@ -1,0 +1,292 @@
+"""Carries out the engine's effects: renders a release for a stage, and applies it.
+
+Each effect is a job that runs at least once; repeating it changes nothing.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TypeVar
+
+import structlog
+
+from controlplane.clusters.operations.freezes import check_not_frozen, frozen_clusters
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.engine import effects as fx
+from controlplane.pipelines.engine import events as ev
+from controlplane.pipelines.engine.preview_branches import PreviewBranch
+from controlplane.pipelines.model.pipeline import StageId
+from controlplane.pipelines.model.state import (
+    GitChangeState,
+    GitWriteStatus,
+    ReleaseId,
+    RevisionRef,
+    StageState,
+)
+from controlplane.pipelines.operations.apply_release import RenderedContent, apply_release
+from controlplane.pipelines.operations.git_promotions import GitPromotions
+from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.operations.stage_renders import StageRenderer
+from controlplane.pipelines.operations.views import PipelineView, view_of
+from controlplane.pipelines.ports import PipelineStore
+from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.jobs import MAX_ATTEMPTS, Job
+from controlplane.repositories.operations import RepositoryOperations
+from controlplane.services.model.service import Service
+from controlplane.services.operations.quarantine import check_not_denied
+from controlplane.services.ports import ServiceStore
+from core.errors import Conflict, TowlineError, Unavailable
+from core.identity import ServiceId
+from core.spec.source import RenderedBundle
+
+log = structlog.get_logger(__name__)
+E = TypeVar("E", fx.RenderStage, fx.Promote, fx.FollowChange)
+
+
+class _DigestMismatch(Conflict):
+    """The rendered bundle is not the approved one."""
+
+
+class Promotions:
+    """Carries out effects of the engine, and reports their results to it."""
+
+    def __init__(
+        self, deps: OperationContext, pipelines: Pipelines, repositories: RepositoryOperations
+    ) -> None:
+        self._context = deps
+        self._pipelines = pipelines
+        self._repositories = repositories
+        self._git = GitPromotions(deps)
+        self._renders = StageRenderer(deps)
+
+    async def render(self, job: Job) -> None:
+        """Renders a release for a stage; reports the digests or the error to the engine."""
+        pipeline, effect = _payload(job, fx.RenderStage)
+        services = await self._services(pipeline, effect.stage)
+        event: ev.Event
+        tried: list[PreviewBranch] = []
+        try:
+            commits = await self._commits_for(pipeline, services, effect, tried)
+            done = await self._renders.of(services, commits)
+            revisions = {
+                id: RevisionRef(commits[id], rendered.digest) for id, rendered in done.items()
+            }
+            event = ev.StageRendered(effect.stage, effect.release, revisions)
+        except TowlineError as error:
+            event = ev.StageRenderFailed(effect.stage, effect.release, error.message)
+        if await self._pipelines.advance(pipeline, event):
+            # The release is no longer wanted: clean up its preview branches.
+            await self._pipelines.leave(pipeline, tried)
+
+    async def promote(self, job: Job) -> None:
+        """Sets each service of a stage to exactly the approved revision."""
+        pipeline, effect = _payload(job, fx.Promote)
+        view = None if effect.back else await self._by_git(pipeline, effect.stage)
+        if view is None:
+            return await self._apply_to_services(pipeline, effect)
+        held = view.state.stages.get(effect.stage)
+        if held is None or not _is_wanted(held, effect.release):
+            return None
+        services, change = await self._services(pipeline, effect.stage), held.change
+        try:
+            await self._check_thawed(
+                [service for service in services if service.id in effect.revisions]
+            )
+            if change is None or change.state is not GitChangeState.LANDED:
+                stage = view.spec.stage[effect.stage]
+                change = await self._git.land(view, stage, services, effect.release)
+        except TowlineError as error:
+            if isinstance(error, Unavailable) and job.attempts < MAX_ATTEMPTS:
+                raise  # The job is retried and finds what it has already written.
+            failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
+            await self._pipelines.advance(pipeline, failed)
+            return None
+        return await self._apply_change(pipeline, effect, change)
+
+    async def follow(self, job: Job) -> None:
+        """Checks a pull request; after the merge, applies it to the stage's services.
+
+        If the host does not answer, the request counts as merged once the branch renders to the
+        approved digests.
+        """
+        pipeline, effect = _payload(job, fx.FollowChange)
+        view = await self._by_git(pipeline, effect.stage)
+        held = view.state.stages.get(effect.stage) if view else None
+        if view is None or held is None or held.change is None:
+            return
+        if not _is_wanted(held, effect.release):
+            return
+        given = fx.Promote(effect.key, effect.stage, effect.release, effect.revisions)
+        write = view.spec.stage[effect.stage].git
+        try:
+            change = await self._git.look(view, held.change, write.provider if write else "")
+        except Unavailable:
+            change = replace(
+                held.change, state=GitChangeState.LANDED, commit=await self._git.tip(held.change)
+            )
+            if not await self._renders_to_approved(pipeline, _with_commit(given, change)):
+                return
+        except TowlineError as error:
+            failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
+            await self._pipelines.advance(pipeline, failed)
+            return
+        await self._apply_change(pipeline, given, change)
+
+    def waiting(self, repository_id: str) -> frozenset[str]:
+        """Like `GitPromotions.waiting`."""
+        return self._git.waiting(repository_id)
+
+    async def repository_changed(self, pipeline: str, repository_id: str) -> None:
+        """Tells a pipeline that waits for a merge that the repository changed."""
+        await self._pipelines.advance(pipeline, ev.ChangeHinted(repository_id))
+
+    async def _apply_change(
+        self, pipeline: str, effect: fx.Promote, change: GitWriteStatus
+    ) -> None:
+        """Applies a merged change to the services; stores one that is still open."""
+        if change.state is GitChangeState.LANDED:
+            await self._apply_to_services(pipeline, _with_commit(effect, change), change)
+        else:
+            event = ev.Changed(effect.stage, effect.release, change)
+            await self._pipelines.advance(pipeline, event)
+
+    async def _renders_to_approved(self, pipeline: str, effect: fx.Promote) -> bool:
+        """True if the effect's commits render to the approved digests."""
+        services = await self._services(pipeline, effect.stage, effect.revisions)
+        done = await self._renders.of(services, _commits(effect))
+        return all(effect.revisions[id].digest == rendered.digest for id, rendered in done.items())
+
+    async def _apply_to_services(
+        self, pipeline: str, effect: fx.Promote, change: GitWriteStatus | None = None
+    ) -> None:
+        services = await self._services(pipeline, effect.stage, effect.revisions)
+        try:
+            if not effect.back:
+                await self._check_thawed(services)
+            done = await self._renders.of(services, _commits(effect))
+            for service in services:
+                _check_same(service, effect.revisions[service.id], done[service.id])
+            await self._check_allowed(effect)
+            reads = await self._renders.reads(services, _commits(effect), done)
+        except TowlineError as error:
+            moved = change is not None and isinstance(error, _DigestMismatch)
+            kind = ev.BaseMoved if moved else ev.PromotionFailed
+            event = kind(effect.stage, effect.release, error.message)
+            await self._pipelines.advance(pipeline, event)
+            return
+        if change is not None:
+            changed = ev.Changed(effect.stage, effect.release, change)
+            await self._pipelines.advance(pipeline, changed)
+        contents = {id: RenderedContent(rendered, reads[id]) for id, rendered in done.items()}
+        async with self._context.store.write() as tx:
+            await apply_release(self._context, tx, pipeline, effect, contents, change)
+        for service in services:
+            self._context.bus.publish(SERVICE, service.id)
+            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+            if service.repository_id:
+                self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+
+    async def tidy(self, job: Job) -> None:
+        """Deletes a branch and closes its pull request after a pipeline no longer needs them."""
+        async with self._context.store.read() as tx:
+            row = await tx[PipelineStore].get(job.payload["pipeline"])
+            view = await view_of(tx, row) if row else None
+        try:
+            await self._git.tidy(view, PreviewBranch(**job.payload["tryout"]))
+        except Unavailable:
+            raise
+        except TowlineError as error:
+            log.warning(
+                "could not clean up branch",
+                action="pipeline.tidy",
+                job=job.key,
+                error=error.message,
+            )
+
+    async def tick(self, job: Job) -> None:
+        """Feeds the engine with the present time."""
+        await self._pipelines.advance(job.payload["pipeline"])
+
+    async def _by_git(self, pipeline: str, stage: StageId) -> PipelineView | None:
+        """The pipeline, if the stage is promoted by git."""
+        async with self._context.store.read() as tx:
+            row = await tx[PipelineStore].get(pipeline)
+            found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
+            if row is None or found is None or found.git is None:
+                return None
+            return await view_of(tx, row)
+
+    async def _commits_for(
+        self,
+        pipeline: str,
+        services: list[Service],
+        effect: fx.RenderStage,
+        tried: list[PreviewBranch],
+    ) -> dict[ServiceId, str]:
+        """The commit of a release for each service of a stage.
+
+        Preview branches that were created for it are added to `tried`.
+        """
+        view = await self._by_git(pipeline, effect.stage)
+        if view is None:
+            return await self._renders.commits(services, effect.commits)
+        stage = view.spec.stage[effect.stage]
+        sha, left = await self._git.prepare(view, stage, services, effect.release)
+        tried.append(left)
+        return {service.id: sha for service in services}
+
+    async def _services(
+        self, pipeline: str, stage: StageId, only: Collection[ServiceId] | None = None
+    ) -> list[Service]:
+        """The services of a stage, limited to `only`."""
+        async with self._context.store.read() as tx:
+            row = await tx[PipelineStore].get(pipeline)
+            found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
+            ids = set(found.services) if found else set()
+            return await tx[ServiceStore].select(id=ids if only is None else ids & set(only))
+
+    async def _check_thawed(self, services: list[Service]) -> None:
+        async with self._context.store.read() as tx:
+            frozen = await frozen_clusters(tx)
+            for service in services:
+                if service.cluster_id in frozen:
+                    await check_not_frozen(tx, service.cluster_id)
+
+    async def _check_allowed(self, effect: fx.Promote) -> None:
+        revisions = effect.revisions.values()
+        async with self._context.store.read() as tx:
+            await check_not_denied(
+                tx, *(identifier for each in revisions for identifier in (each.commit, each.digest))
+            )
+
+
+def _payload(job: Job, kind: type[E]) -> tuple[str, E]:
+    effect = codec.effect_from_json(job.payload["effect"])
+    if not isinstance(effect, kind):
+        raise TowlineError(f"job {job.key} contains {type(effect).__name__}, not {kind.__name__}")
+    return job.payload["pipeline"], effect
+
+
+def _is_wanted(held: StageState, release: ReleaseId) -> bool:
+    """True if the stage still takes the release: it was not aborted, withdrawn or rolled back
+    meanwhile."""
+    return held.release == release and bool(held.revisions) and not held.stopped
+
+
+def _commits(effect: fx.Promote | fx.FollowChange) -> dict[ServiceId, str]:
+    return {id: revision.commit for id, revision in effect.revisions.items()}
+
+
+def _check_same(service: Service, wanted: RevisionRef, rendered: RenderedBundle) -> None:
+    if rendered.digest != wanted.digest:
+        raise _DigestMismatch(
+            f"service {service.name!r} now renders to {rendered.digest}, but "
+            f"{wanted.digest} was approved: nothing was promoted"
+        )
+
+
+def _with_commit(effect: fx.Promote, change: GitWriteStatus) -> fx.Promote:
+    """The effect with the commit of the merged change."""
+    revisions = {
+        id: RevisionRef(change.commit, revision.digest) for id, revision in effect.revisions.items()
+    }
+    return replace(effect, revisions=revisions)

@@ -1,0 +1,34 @@
+"""Sealed values in pipelines: signing secrets of gates, and webhook secrets of triggers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.operations.gate_secrets import needs_reseal, resealed
+from controlplane.pipelines.operations.trigger_rows import open_webhook_secret
+from controlplane.platform.ports import Rows
+from controlplane.platform.sealing import Sealer
+from controlplane.secrets.operations.sealed_columns import SealedColumn
+
+
+class SealedWebhooks(SealedColumn):
+    """Webhook secrets of triggers; old ones are not bound to a row."""
+
+    def open(self, sealer: Sealer, row: Any) -> bytes:
+        return open_webhook_secret(sealer, row)
+
+
+@dataclass(slots=True)
+class SealedGates:
+    """Signing secrets in the gate rules of pipelines."""
+
+    rows: Rows
+    noun: str = "gates of pipeline"
+
+    def is_behind(self, sealer: Sealer, row: Any) -> bool:
+        return needs_reseal(sealer, codec.pipeline_from_json(row.spec))
+
+    def again(self, sealer: Sealer, row: Any) -> Mapping[str, Any]:
+        spec = resealed(sealer, codec.pipeline_from_json(row.spec))
+        return {"spec": codec.pipeline_to_json(spec), "version": row.version + 1}

@@ -1,0 +1,112 @@
+"""Renders the services of a stage at the commits of a release."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.configuration.operations.contexts import template_values
+from controlplane.delivery.operations.render_reconciler import read_paths, render_parameters
+from controlplane.platform.context import OperationContext
+from controlplane.services.model.service import Service
+from controlplane.services.model.sources import ServiceSource
+from controlplane.services.operations.sources import resolve_sources, sources_of
+from controlplane.services.ports import RevisionStore, ServiceStore
+from core.errors import Conflict
+from core.identity import ServiceId
+from core.spec.source import RenderedBundle
+
+_AT_ONCE = 32
+
+
+class StageRenderer:
+    """Renders services at the commits of a release."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def commits(
+        self, services: Sequence[Service], commits: Mapping[ServiceId, str]
+    ) -> dict[ServiceId, str]:
+        """The commit for each service: that of the first stage's service with its name, else the
+        newest.
+
+        `commits` are the commits of the first stage's services; only the same repository counts.
+        """
+        async with self._context.store.read() as tx:
+            sources = await tx[ServiceStore].select(id=commits.keys())
+            rows = await tx[RevisionStore].select(
+                service_id=commits.keys(), sha=set(commits.values())
+            )
+        dates = {row.sha: row.committed_at for row in rows}
+        chosen = {}
+        for service in services:
+            same = [s for s in sources if s.repository_id == service.repository_id]
+            if not same:
+                raise Conflict(
+                    f"no service of the first stage uses the repository of service "
+                    f"{service.name!r}: there is no commit to promote"
+                )
+            namesake = next((s for s in same if s.name == service.name), None)
+            newest = max(same, key=lambda s: dates.get(commits[s.id], s.inserted_at))
+            chosen[service.id] = commits[(namesake or newest).id]
+        return chosen
+
+    async def of(
+        self, services: Sequence[Service], commits: Mapping[ServiceId, str]
+    ) -> dict[ServiceId, RenderedBundle]:
+        """The render of each service at its commit. Conflict: a cluster was deleted."""
+        async with self._context.store.read() as tx:
+            rows = await tx[ClusterStore].select(id={service.cluster_id for service in services})
+            contexts = await template_values(self._context, tx, services)
+            sources = await sources_of(tx, [service.id for service in services])
+        clusters = {cluster.id: cluster for cluster in rows}
+        found: dict[ServiceId, RenderedBundle] = {}
+        for start in range(0, len(services), _AT_ONCE):
+            some = services[start : start + _AT_ONCE]
+            works = (
+                self._render(
+                    service,
+                    clusters.get(service.cluster_id),
+                    commits[service.id],
+                    contexts.get(service.id, {}),
+                    sources.get(service.id, ()),
+                )
+                for service in some
+            )
+            results = await asyncio.gather(*works, return_exceptions=True)
+            for service, result in zip(some, results, strict=True):
+                if isinstance(result, BaseException):
+                    raise result
+                found[service.id] = result
+        return found
+
+    async def reads(
+        self,
+        services: Sequence[Service],
+        commits: Mapping[ServiceId, str],
+        done: Mapping[ServiceId, RenderedBundle],
+    ) -> dict[ServiceId, dict[str, str]]:
+        """The git ids of the paths that each render read."""
+        return {
+            service.id: await read_paths(
+                self._context, service, commits[service.id], done[service.id]
+            )
+            for service in services
+        }
+
+    async def _render(
+        self,
+        service: Service,
+        cluster: Cluster | None,
+        commit: str,
+        given: Mapping,
+        sources: Sequence[ServiceSource],
+    ) -> RenderedBundle:
+        if cluster is None:
+            raise Conflict(f"the cluster of service {service.name!r} was deleted")
+        parameters = render_parameters(service, cluster, given)
+        taken = resolve_sources(self._context, sources)
+        return await self._context.manifests.render(
+            service.render_request(commit, parameters, taken.folders)
+        )

@@ -1,0 +1,207 @@
+"""Services of pipeline stages: named ones, and those that selectors match."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from controlplane.authorization import Actor, Verb, require
+from controlplane.clusters.model.selectors import Fleet
+from controlplane.clusters.ports import ClusterGroupStore
+from controlplane.generators.operations.generation import fleet_of
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.engine.shared_services import check_promotion_order
+from controlplane.pipelines.model import pipeline
+from controlplane.pipelines.model.records import PipelineService
+from controlplane.pipelines.model.rollout import StageMember, Strategy, plan_waves
+from controlplane.pipelines.ports import PipelineServiceStore, PipelineStore
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ServiceStore
+from core.errors import Conflict, Invalid
+from core.identity import ServiceId
+
+BY_FLEET = "*"
+"""Placeholder service id of pipelines whose stages depend on the set of clusters."""
+
+
+def needs_fleet(spec: pipeline.Pipeline) -> bool:
+    """True if clusters determine the services of the stages, or their order."""
+    return any(_depends(stage) for stage in spec.stages)
+
+
+async def check_groups(tx: Transaction, spec: pipeline.Pipeline) -> None:
+    """Invalid: a stage names a cluster group that does not exist."""
+    known = await tx[ClusterGroupStore].select(id=spec.groups) if spec.groups else []
+    if gone := spec.groups - {group.id for group in known}:
+        raise Invalid(
+            f"cluster group {min(gone)} does not exist: select another one", field="groups"
+        )
+
+
+async def with_selected_services(
+    tx: Transaction, spec: pipeline.Pipeline, project_id: str | None
+) -> pipeline.Pipeline:
+    """The pipeline with the services that its selectors match now, in waves."""
+    if not needs_fleet(spec):
+        return spec
+    fleet = await fleet_of(tx)
+    stages = [
+        await _resolved(tx, stage, fleet, project_id, spec.id) if _depends(stage) else stage
+        for stage in spec.stages
+    ]
+    return replace(spec, stages=tuple(stages))
+
+
+def promoted_by(spec: pipeline.Pipeline) -> set[ServiceId]:
+    """Services of all stages after the first."""
+    return {s for stage in spec.stages if stage is not spec.first for s in stage.services}
+
+
+async def bind_services(
+    tx: Transaction, spec: pipeline.Pipeline, before: pipeline.Pipeline | None, actor: Actor
+) -> list[Service]:
+    """Makes services after the first stage get their commits only from this pipeline.
+
+    Returns the services that leave it. Invalid: the actor may not see a service. Conflict: another
+    pipeline promotes a service.
+    """
+    now, then = promoted_by(spec), promoted_by(before) if before else set()
+    wanted = {service for stage in spec.stages for service in stage.services}
+    rows = await tx[ServiceStore].select(id=wanted | then)
+    found = {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
+    if missing := wanted - found.keys():
+        raise Invalid(f"service {min(missing)} does not exist", field="stages.services")
+    for id in now ^ then:
+        if id in found:
+            require(actor, Verb.WRITE, found[id].target)
+    for id in now - then:
+        if (holder := await pipeline_of(tx, id)) is not None:
+            raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {holder}")
+        await tx[ServiceStore].change(id, promoted=True, pinned=found[id].sha)
+    left = await tx[ServiceStore].lock(then - now)
+    for service in left:
+        await _let_go(tx, service)
+    await _note(tx, spec, before)
+    return left
+
+
+async def check_shared(tx: Transaction, spec: pipeline.Pipeline) -> None:
+    """Invalid: the pipelines of these services would promote in a cycle."""
+    others = await tx[PipelineServiceStore].select(
+        service_id={service for stage in spec.stages for service in stage.services}
+    )
+    if not {row.pipeline_id for row in others} - {spec.id}:
+        return
+    rows = await tx[PipelineStore].select()
+    specs = [codec.pipeline_from_json(row.spec) for row in rows if row.id != spec.id]
+    ids = {s for pipeline in (*specs, spec) for stage in pipeline.stages for s in stage.services}
+    names = {str(row.id): row.name for row in await tx[ServiceStore].select(id=ids)}
+    check_promotion_order([*specs, spec], names)
+
+
+async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
+    """The name of the pipeline that promotes this service; None if none does."""
+    rows = await tx[PipelineServiceStore].select(service_id=service_id, promoted=True)
+    found = await tx[PipelineStore].get(rows[0].pipeline_id) if rows else None
+    return found.name if found else None
+
+
+async def unbind_services(tx: Transaction, spec: pipeline.Pipeline) -> list[Service]:
+    """Lets all services of a pipeline follow their refs again, and returns them."""
+    left = await tx[ServiceStore].lock(promoted_by(spec))
+    for service in left:
+        await _let_go(tx, service)
+    for row in await tx[PipelineServiceStore].select(pipeline_id=spec.id):
+        await tx[PipelineServiceStore].remove(row.id)
+    return left
+
+
+async def _let_go(tx: Transaction, service: Service) -> None:
+    """Ends the promotion of a service; notifies its agent if a stage policy verified the bundle."""
+    is_new = service.watch is not None and service.digest is not None
+    await tx[ServiceStore].change(
+        service.id,
+        promoted=False,
+        pinned=None,
+        watch=None,
+        sequence=service.sequence + is_new,
+    )
+
+
+async def _note(tx: Transaction, spec: pipeline.Pipeline, before: pipeline.Pipeline | None) -> None:
+    """Updates the rows that find pipelines by service."""
+    wanted = {
+        f"{spec.id}/{service}": PipelineService(
+            f"{spec.id}/{service}", spec.id, service, stage is not spec.first
+        )
+        for stage in spec.stages
+        for service in stage.services
+    }
+    if needs_fleet(spec):
+        id = f"{spec.id}/{BY_FLEET}"
+        wanted[id] = PipelineService(id, spec.id, BY_FLEET, False)
+    there = {row.id: row for row in await tx[PipelineServiceStore].select(pipeline_id=spec.id)}
+    for id in there.keys() - wanted.keys():
+        await tx[PipelineServiceStore].remove(id)
+    for id, row in wanted.items():
+        if id not in there:
+            await tx[PipelineServiceStore].add(row)
+        elif there[id].promoted is not row.promoted:
+            await tx[PipelineServiceStore].change(id, promoted=row.promoted)
+
+
+def _depends(stage: pipeline.Stage) -> bool:
+    rollout = stage.rollout
+    return (
+        stage.selector is not None
+        or rollout.strategy is not Strategy.ALL
+        or bool(rollout.max_per_group)
+    )
+
+
+async def _resolved(
+    tx: Transaction, stage: pipeline.Stage, fleet: Fleet, project_id: str | None, pipeline_id: str
+) -> pipeline.Stage:
+    services = await _services(tx, stage, fleet, project_id, pipeline_id)
+    members = _members(services, fleet, stage.rollout.groups)
+    return replace(
+        stage,
+        services=tuple(member.service for member in members),
+        waves=plan_waves(stage.rollout, members),
+        group_of={member.service: member.groups[0] for member in members if member.groups},
+    )
+
+
+async def _services(
+    tx: Transaction, stage: pipeline.Stage, fleet: Fleet, project_id: str | None, pipeline_id: str
+) -> list[Service]:
+    """The named services; or the matching ones, without those that another pipeline promotes."""
+    if stage.selector is None:
+        return await tx[ServiceStore].select(id=stage.services)
+    clusters = [cluster.id for cluster in fleet.matching(stage.selector.clusters, project_id)]
+    found = await tx[ServiceStore].select(cluster_id=clusters, name=stage.selector.names)
+    taken = await tx[PipelineServiceStore].select(
+        service_id={service.id for service in found}, promoted=True
+    )
+    others = {row.service_id for row in taken if row.pipeline_id != pipeline_id}
+    found = [service for service in found if service.id not in others]
+    if len(found) > pipeline.MAX_SERVICES:
+        raise Invalid(
+            f"the selector of {stage.name} matches {len(found):,} services, "
+            f"but at most {pipeline.MAX_SERVICES:,} are allowed",
+            field="selector",
+        )
+    return found
+
+
+def _members(
+    services: Sequence[Service], fleet: Fleet, groups: Collection[str]
+) -> list[StageMember]:
+    clusters = {cluster.id: cluster for cluster in fleet.clusters}
+    chosen = [group for group in fleet.groups if group.id in groups]
+    members = []
+    for service in services:
+        cluster = clusters.get(service.cluster_id)
+        held = tuple(group.id for group in chosen if cluster is not None and group.holds(cluster))
+        handle = cluster.handle if cluster else ""
+        members.append(StageMember(service.id, handle, held))
+    return sorted(members, key=lambda member: (member.cluster, member.service))

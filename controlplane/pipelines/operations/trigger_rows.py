@@ -1,0 +1,77 @@
+"""Rows that find a pipeline by its gates and triggers."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from controlplane.pipelines.model import pipeline
+from controlplane.pipelines.model.records import PipelineGate, PipelineTrigger
+from controlplane.pipelines.ports import PipelineGateStore, PipelineTriggerStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.jobs import Job
+from controlplane.platform.ports import JobStore, Transaction
+from controlplane.platform.sealing import Sealer
+from core.errors import TowlineError
+
+TRIGGER = "pipeline.trigger"
+MIN_INTERVAL_S = 60
+SEAL_CONTEXT = "pipeline-trigger"
+
+
+async def store_pipeline_rows(
+    deps: OperationContext, tx: Transaction, spec: pipeline.Pipeline, secrets: Mapping[str, str]
+) -> None:
+    """Updates the rows of a saved pipeline; `secrets` maps trigger names to webhook secrets.
+
+    An empty secret keeps the present one.
+    """
+    gates = {gate.id: PipelineGate(gate.id, spec.id) for _, gate in spec.asked}
+    for row in await tx[PipelineGateStore].select(pipeline_id=spec.id):
+        if gates.pop(pipeline.GateId(row.id), None) is None:
+            await tx[PipelineGateStore].remove(row.id)
+    for gate in gates.values():
+        await tx[PipelineGateStore].add(gate)
+    before = {row.id: row for row in await tx[PipelineTriggerStore].select(pipeline_id=spec.id)}
+    now = {trigger.id: trigger for trigger in spec.triggers if trigger.watches}
+    for id in before.keys() - now.keys():
+        await tx[PipelineTriggerStore].remove(id)
+    for id, trigger in now.items():
+        plain = secrets.get(trigger.name)
+        sealed = deps.sealer.seal(plain.encode(), f"{SEAL_CONTEXT}:{id}") if plain else None
+        if id not in before:
+            row = PipelineTrigger(id, spec.id, MIN_INTERVAL_S, sealed_webhook=sealed)
+            await tx[PipelineTriggerStore].add(row)
+        elif sealed is not None:
+            await tx[PipelineTriggerStore].change(id, sealed_webhook=sealed)
+        await schedule_check(deps, tx, spec.id, id)
+
+
+def open_webhook_secret(sealer: Sealer, row: PipelineTrigger) -> bytes:
+    """The signing secret of a trigger's webhook; empty if it has none.
+
+    Bound to its row; secrets from before that binding open until they are re-encrypted.
+    """
+    sealed = row.sealed_webhook
+    if sealed is None:
+        return b""
+    try:
+        return sealer.open(sealed, f"{SEAL_CONTEXT}:{row.id}")
+    except TowlineError:
+        return sealer.open(sealed, SEAL_CONTEXT)
+
+
+async def delete_pipeline_rows(tx: Transaction, pipeline_id: str) -> None:
+    """Deletes the rows of a deleted pipeline."""
+    for gate in await tx[PipelineGateStore].select(pipeline_id=pipeline_id):
+        await tx[PipelineGateStore].remove(gate.id)
+    for trigger in await tx[PipelineTriggerStore].select(pipeline_id=pipeline_id):
+        await tx[PipelineTriggerStore].remove(trigger.id)
+
+
+async def schedule_check(
+    deps: OperationContext, tx: Transaction, pipeline_id: str, trigger_id: str, seconds: float = 0
+) -> None:
+    """Schedules the next check of a trigger in `seconds`, instead of its present schedule."""
+    from_now = deps.clock.now() + timedelta(seconds=seconds)
+    payload = {"pipeline": pipeline_id, "trigger": trigger_id}
+    key = f"trigger:{trigger_id}"
+    await tx[JobStore].enqueue(Job(deps.new_id(), TRIGGER, key, from_now, payload))

@@ -1,0 +1,292 @@
+"""Triggers of releases: checks for new versions, writes of found versions, and manual starts.
+
+Each check is a job of its trigger that one worker claims; a webhook only brings it forward. The
+engine judges the result, so finding a version twice changes nothing.
+"""
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from controlplane.authorization import Actor, Verb, require
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.engine import effects as fx
+from controlplane.pipelines.engine import events as ev
+from controlplane.pipelines.engine.preview_branches import branch_of, found_values
+from controlplane.pipelines.model.records import PipelineTrigger
+from controlplane.pipelines.model.state import FoundStatus, TriggerState
+from controlplane.pipelines.model.triggers import (
+    MAX_COMPARED,
+    ChartRule,
+    ImageRule,
+    TagPolicy,
+    TagRule,
+    Trigger,
+    TriggerFinding,
+    highest_match,
+    highest_version,
+    matching_tags,
+    newest_tag,
+)
+from controlplane.pipelines.operations.git_places import check_writable, common_branch
+from controlplane.pipelines.operations.git_promotions import GitPromotions, GitTarget
+from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.operations.trigger_rows import (
+    MIN_INTERVAL_S,
+    open_webhook_secret,
+    schedule_check,
+)
+from controlplane.pipelines.operations.views import PipelineView, view_of
+from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore
+from controlplane.platform.context import PIPELINE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.git_ports import GitTags
+from controlplane.platform.jobs import MAX_ATTEMPTS, Job
+from controlplane.platform.retry import retry_on_collision, retry_operations
+from controlplane.repositories.operations import RepositoryOperations
+from controlplane.repositories.ports import Registries, RegistryAccount
+from controlplane.services.ports import ServiceStore
+from core.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
+
+MAX_INTERVAL_S = 900
+_MAX_PAUSE_S = 86_400
+_HINT_SECONDS = 5
+_CONCURRENCY = 8
+
+
+@retry_operations
+class Triggers:
+    """Operations and jobs of triggers. `git_tags` lists the tags of a git repository."""
+
+    def __init__(
+        self,
+        deps: OperationContext,
+        pipelines: Pipelines,
+        repositories: RepositoryOperations,
+        registries: Registries,
+    ) -> None:
+        self._context = deps
+        self._pipelines = pipelines
+        self._repositories = repositories
+        self._registries = registries
+        self._git = GitPromotions(deps)
+        self.git_tags: GitTags | None = None
+
+    async def start(self, actor: Actor, pipeline_id: str, reason: str = "") -> PipelineView:
+        """Makes a release of the first stage's present revisions. Conflict: that release exists."""
+        view = await self._pipelines.get(actor, pipeline_id)
+        require(actor, Verb.APPROVE, view.row.target)
+        event = ev.Started(actor.email, reason[:1000])
+        return await self._pipelines.decide(actor, "startRelease", view, event)
+
+    async def check_now(self, actor: Actor, pipeline_id: str, name: str) -> PipelineView:
+        """Checks a trigger now. NotFound: no trigger of this name checks for versions."""
+        view = await self._pipelines.get(actor, pipeline_id)
+        require(actor, Verb.APPROVE, view.row.target)
+        trigger = next((t for t in view.spec.triggers if name in (t.name, t.id)), None)
+        if trigger is None or not trigger.watches:
+            raise NotFound(
+                f"pipeline {view.row.name!r} has no trigger {name!r} that checks for versions"
+            )
+        async with self._context.store.write() as tx:
+            await schedule_check(self._context, tx, view.row.id, trigger.id)
+            await self._context.audit(tx, actor, "checkTrigger", view.row.name, view.row.id)
+        self._context.bus.publish(PIPELINE, view.row.id)
+        return view
+
+    async def rows(self, pipeline_id: str) -> dict[str, PipelineTrigger]:
+        """State of the checks of a pipeline's triggers, by trigger id."""
+        async with self._context.store.read() as tx:
+            found = await tx[PipelineTriggerStore].select(pipeline_id=pipeline_id)
+        return {row.id: row for row in found}
+
+    async def webhook_secret(self, trigger_id: str) -> str | None:
+        """The signing secret of a trigger's webhook; None if it has none."""
+        async with self._context.store.read() as tx:
+            row = await tx[PipelineTriggerStore].get(trigger_id)
+        if row is None or row.sealed_webhook is None:
+            return None
+        return open_webhook_secret(self._context.sealer, row).decode()
+
+    async def hint(self, trigger_id: str) -> None:
+        """Schedules a check soon, at most one per `_HINT_SECONDS`.
+
+        Not before the time that a registry named when it rejected the last check.
+        """
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            row = await tx[PipelineTriggerStore].get(trigger_id)
+            if row is None:
+                return
+            rested = (row.checked_at or now) + timedelta(seconds=_HINT_SECONDS)
+            soonest = max(now, row.not_before or now, rested if row.checked_at else now)
+            seconds = (soonest - now).total_seconds()
+            await schedule_check(self._context, tx, row.pipeline_id, row.id, seconds)
+        self._context.bus.publish(PIPELINE, row.pipeline_id)
+
+    async def look(self, job: Job) -> None:
+        """Checks for a new version, reports it to the engine, and schedules the next check."""
+        view, trigger = await self._find(job.payload["pipeline"], job.payload["trigger"])
+        if view is None or trigger is None:
+            return
+        state = view.state.triggers.get(trigger.id, TriggerState())
+        found, error, pause = None, "", 0.0
+        try:
+            found = await self._discover(view, trigger)
+            error = "" if found else "no version matches"
+        except TowlineError as failure:
+            error, pause = failure.message, failure.retry_after or 0.0
+        is_new = found is not None and found != TriggerFinding(state.value, state.digest)
+        await self._schedule_next(view, trigger, error, is_new, min(pause, _MAX_PAUSE_S))
+        if found is not None and (is_new or state.status is FoundStatus.FAILED):
+            event = ev.TriggerFound(trigger.id, found.value, found.digest)
+            await self._pipelines.advance(view.row.id, event)
+        self._context.bus.publish(PIPELINE, view.row.id)
+
+    async def write(self, job: Job) -> None:
+        """Writes a found version to the files that the first stage uses."""
+        effect = codec.effect_from_json(job.payload["effect"])
+        if not isinstance(effect, fx.WriteFinding):
+            raise TowlineError(f"job {job.key} contains no found version")
+        view, trigger = await self._find(job.payload["pipeline"], effect.trigger)
+        if view is None or trigger is None:
+            return
+        event: ev.Event
+        try:
+            event = await self._written(view, trigger, effect)
+        except TowlineError as error:
+            if isinstance(error, Unavailable) and job.attempts < MAX_ATTEMPTS:
+                raise  # The job is retried and finds what it has already written.
+            event = ev.FindingFailed(trigger.id, effect.value, effect.digest, error.message)
+        await self._pipelines.advance(view.row.id, event)
+
+    async def _find(
+        self, pipeline_id: str, trigger_id: str
+    ) -> tuple[PipelineView | None, Trigger | None]:
+        async with self._context.store.read() as tx:
+            row = await tx[PipelineStore].get(pipeline_id)
+            view = await view_of(tx, row) if row else None
+        if view is None:
+            return None, None
+        return view, next(
+            (trigger for trigger in view.spec.triggers if trigger.id == trigger_id), None
+        )
+
+    @retry_on_collision
+    async def _schedule_next(
+        self, view: PipelineView, trigger: Trigger, error: str, is_new: bool, pause: float
+    ) -> None:
+        """Schedules the next check: soon after a new version, with increasing intervals otherwise.
+
+        A registry may require a longer pause.
+        """
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            row = await tx[PipelineTriggerStore].get(trigger.id)
+            if row is None:
+                return
+            interval = (
+                MIN_INTERVAL_S if is_new or pause else min(row.interval_s * 2, MAX_INTERVAL_S)
+            )
+            seconds = max(interval + 1, pause) if pause else interval
+            next_at = now + timedelta(seconds=seconds)
+            checked = replace(
+                row, interval_s=interval, checked_at=now, next_at=next_at, error=error[:1000]
+            )
+            await tx[PipelineTriggerStore].put(checked)
+            await schedule_check(self._context, tx, view.row.id, trigger.id, seconds)
+
+    async def _discover(self, view: PipelineView, trigger: Trigger) -> TriggerFinding | None:
+        match trigger.rule:
+            case ImageRule() as rule:
+                return await self._of_image(view, rule)
+            case ChartRule(chart=chart, range=wanted):
+                image = chart.removeprefix("oci://")
+                tags = await self._registries.tags(image, await self._account(view, image))
+                return _discovered(await asyncio.to_thread(highest_version, tags, wanted))
+            case TagRule(range=wanted):
+                tags = await self._tags(view)
+                return _discovered(await asyncio.to_thread(highest_version, tags, wanted))
+        return None
+
+    async def _of_image(self, view: PipelineView, rule: ImageRule) -> TriggerFinding | None:
+        account = await self._account(view, rule.image)
+        if rule.policy is TagPolicy.DIGEST:
+            digest = await self._registries.digest(rule.image, rule.tag, account)
+            return TriggerFinding(rule.tag, digest)
+        tags = await self._registries.tags(rule.image, account)
+        match rule.policy:
+            case TagPolicy.SEMVER:
+                return _discovered(await asyncio.to_thread(highest_version, tags, rule.range))
+            case TagPolicy.REGEX:
+                return _discovered(await asyncio.to_thread(highest_match, tags, rule.pattern))
+        chosen = await asyncio.to_thread(matching_tags, tags, rule.pattern)
+        if len(chosen) > MAX_COMPARED:
+            raise Invalid(
+                f"{len(chosen):,} tags match, but at most {MAX_COMPARED} are allowed: narrow the "
+                "pattern",
+                field="pattern",
+            )
+        turns = asyncio.Semaphore(_CONCURRENCY)
+
+        async def made(tag: str) -> tuple[str, datetime]:
+            async with turns:
+                return tag, await self._registries.made(rule.image, tag, account)
+
+        return _discovered(newest_tag(dict(await asyncio.gather(*map(made, chosen)))))
+
+    async def _tags(self, view: PipelineView) -> list[str]:
+        """The tags of the first stage's repository."""
+        if self.git_tags is None:
+            raise Unavailable("this process cannot list the tags of repositories")
+        async with self._context.store.read() as tx:
+            services = await tx[ServiceStore].select(id=view.spec.first.services)
+            repository, _ = await common_branch(tx, services)
+        return await self.git_tags.tags(repository.id)
+
+    async def _account(self, view: PipelineView, image: str) -> RegistryAccount | None:
+        """Credentials of the project's repository whose URL is the longest prefix of the image."""
+        return await self._repositories.account_for(view.row.project_id, image)
+
+    async def _written(
+        self, view: PipelineView, trigger: Trigger, effect: fx.WriteFinding
+    ) -> ev.FindingWritten:
+        first = view.spec.first
+        async with self._context.store.read() as tx:
+            services = await tx[ServiceStore].select(id=first.services)
+            repository, base = await common_branch(tx, services)
+            if trigger.write is not None:
+                check_writable(repository, trigger.writes_to)
+        if trigger.write is None:
+            return await self._follow(view, effect)
+        values = found_values(view.spec, trigger, effect.value, effect.digest)
+        write = trigger.write
+        place = GitTarget(
+            repository,
+            base,
+            branch_of(write, values),
+            write.message_for(values),
+            write.edits(values, {}),
+            write,
+        )
+        change = await self._git.put(place)
+        await self._context.manifests.hint(repository.id)
+        return ev.FindingWritten(effect.trigger, effect.value, effect.digest, change)
+
+    @retry_on_collision
+    async def _follow(self, view: PipelineView, effect: fx.WriteFinding) -> ev.FindingWritten:
+        """Sets the refs of the first stage's services to the tag."""
+        async with self._context.store.write() as tx:
+            services = await tx[ServiceStore].select(id=view.spec.first.services)
+            if any(service.promoted for service in services):
+                raise Conflict("another pipeline promotes the first stage's services")
+            for service in services:
+                await tx[ServiceStore].change(service.id, ref=effect.value)
+        for service in services:
+            self._context.bus.publish(SERVICE, service.id)
+            self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+        text = f"services follow {effect.value}"
+        return ev.FindingWritten(effect.trigger, effect.value, effect.digest, text=text)
+
+
+def _discovered(value: str | None) -> TriggerFinding | None:
+    return TriggerFinding(value) if value else None

@@ -1,0 +1,103 @@
+"""Pipelines and their gates as callers see them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controlplane.authorization import Actor, Verb
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.model import pipeline
+from controlplane.pipelines.model.gate_rules import approval_of
+from controlplane.pipelines.model.records import PipelineRecord
+from controlplane.pipelines.model.state import Digests, PipelineState, ReleaseId, digests_of
+from controlplane.pipelines.operations.gate_secrets import without_secrets
+from controlplane.pipelines.ports import PipelineGateStore, PipelineStore
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ServiceStore
+from core.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineView:
+    """A pipeline with its spec and state, the services of its stages, and their clusters."""
+
+    row: PipelineRecord
+    spec: pipeline.Pipeline
+    state: PipelineState
+    services: Mapping[str, Service]
+    clusters: Mapping[str, Cluster]
+
+
+async def _find(tx: Transaction, id: str | None, name: str | None) -> PipelineRecord:
+    row = await tx[PipelineStore].get(id) if id else await tx[PipelineStore].find(name=name or "")
+    if row is None:
+        raise NotFound
+    return row
+
+
+async def view_of(
+    tx: Transaction, row: PipelineRecord, *, with_clusters: bool = True
+) -> PipelineView:
+    """A pipeline with its services and clusters."""
+    spec = codec.pipeline_from_json(row.spec)
+    ids = {service for stage in spec.stages for service in stage.services}
+    services = await tx[ServiceStore].select(id=ids)
+    places = {service.cluster_id for service in services} if with_clusters else set()
+    clusters = await tx[ClusterStore].select(id=places) if places else []
+    return PipelineView(
+        row,
+        spec,
+        codec.state_from_json(row.state),
+        {service.id: service for service in services},
+        {cluster.id: cluster for cluster in clusters},
+    )
+
+
+def _recorded(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A pipeline's spec for its history, without signing secrets."""
+    return codec.pipeline_to_json(without_secrets(codec.pipeline_from_json(spec)))
+
+
+def _shown(view: PipelineView, actor: Actor) -> PipelineView:
+    """The view without services and clusters that the actor may not read."""
+    return replace(
+        view,
+        services={k: v for k, v in view.services.items() if actor.may(Verb.READ, v.target)},
+        clusters={k: v for k, v in view.clusters.items() if actor.may(Verb.READ, v.target)},
+    )
+
+
+async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, pipeline.GateId]:
+    """The pipeline of a gate. NotFound: no gate has this id."""
+    gate = await tx[PipelineGateStore].get(id)
+    row = await tx[PipelineStore].get(gate.pipeline_id) if gate else None
+    if row is None:
+        raise NotFound
+    view = await view_of(tx, row)
+    if all(asked.id != id for _, asked in view.spec.asked):
+        raise NotFound
+    return view, pipeline.GateId(id)
+
+
+def _named(view: PipelineView, gate: pipeline.GateId) -> tuple[str, ...]:
+    """The users who may approve at a gate by name."""
+    asked = [
+        approval_of(candidate.rule) for _, candidate in view.spec.asked if candidate.id == gate
+    ]
+    return next((approval.people for approval in asked if approval is not None), ())
+
+
+def _waiting(view: PipelineView, gate: pipeline.GateId) -> tuple[ReleaseId | None, Digests]:
+    """The release that waits at a gate, and the digests that its stage runs or would run."""
+    if gate in view.spec.workflow:
+        held = view.state.stages.get(view.spec.workflow[gate][0].id)
+        return (held.release, digests_of(held.revisions)) if held else (None, {})
+    edge, _ = view.spec.gate[gate]
+    candidate = view.state.candidates.get(edge.id)
+    stage = view.state.stages.get(edge.target)
+    if candidate is None or stage is None:
+        return None, {}
+    return candidate.release, digests_of(stage.rendered.get(candidate.release, {}))

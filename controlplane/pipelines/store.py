@@ -1,0 +1,100 @@
+"""Tables of pipelines: their services, events, gates and triggers, and denied revisions."""
+
+from typing import Any
+
+from sqlalchemy import Boolean, Column, Index, Integer, LargeBinary, String, Table, Text
+
+from controlplane.pipelines.model.records import (
+    Measurement,
+    PipelineEvent,
+    PipelineGate,
+    PipelineRecord,
+    PipelineService,
+    PipelineTrigger,
+)
+from controlplane.pipelines.ports import (
+    PipelineEventStore,
+    PipelineGateStore,
+    PipelineServiceStore,
+    PipelineStore,
+    PipelineTriggerStore,
+)
+from controlplane.platform.store.columns import JsonColumn, UtcColumn
+from controlplane.platform.store.rows import rows
+from controlplane.platform.store.schema import _id, _times, metadata
+from controlplane.platform.store.transaction import Repositories
+from controlplane.services.model.quarantine import DeniedRevision
+from controlplane.services.ports import DeniedRevisionStore
+
+pipeline_services = Table(
+    "pipeline_services",
+    metadata,
+    Column("id", String(80), primary_key=True),
+    Column("pipeline_id", String(36), nullable=False, index=True),
+    Column("service_id", String(36), nullable=False, index=True),
+    Column("promoted", Boolean, nullable=False),
+    Column("changing", Boolean, nullable=False, default=False),
+)
+
+pipeline_events = Table(
+    "pipeline_events",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("pipeline_id", String(36), nullable=False),
+    Column("at", UtcColumn, nullable=False, index=True),
+    Column("events", JsonColumn(list[dict[str, Any]]), nullable=False),
+    Column("spec", JsonColumn(dict[str, Any])),
+    Column("state", JsonColumn(dict[str, Any])),
+    Index("ix_pipeline_events_pipeline_id_at", "pipeline_id", "at"),
+)
+
+pipeline_gates = Table(
+    "pipeline_gates",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("pipeline_id", String(36), nullable=False, index=True),
+    Column("measured", JsonColumn(tuple[Measurement, ...]), nullable=False, default=()),
+)
+
+pipeline_triggers = Table(
+    "pipeline_triggers",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("pipeline_id", String(36), nullable=False, index=True),
+    Column("interval_s", Integer, nullable=False),
+    Column("checked_at", UtcColumn),
+    Column("next_at", UtcColumn),
+    Column("error", Text, nullable=False),
+    Column("sealed_webhook", LargeBinary),
+)
+
+refused_revisions = Table(
+    "refused_revisions",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("actor", String(320), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+)
+
+
+pipelines = Table(
+    "pipelines",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("spec", JsonColumn(dict[str, Any]), nullable=False),
+    Column("state", JsonColumn(dict[str, Any]), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("project_id", String(36), index=True),
+)
+
+REPOSITORIES: Repositories = {
+    PipelineStore: rows(pipelines, PipelineRecord, ("name",)),
+    PipelineServiceStore: rows(pipeline_services, PipelineService),
+    PipelineEventStore: rows(pipeline_events, PipelineEvent),
+    PipelineGateStore: rows(pipeline_gates, PipelineGate),
+    PipelineTriggerStore: rows(pipeline_triggers, PipelineTrigger),
+    DeniedRevisionStore: rows(refused_revisions, DeniedRevision),
+}

@@ -1,0 +1,118 @@
+"""Ports to git servers, as Protocols."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from core.identity import RepositoryId
+from core.spec.edits import Edit, MergeRequest
+from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
+
+
+class GitTags(Protocol):
+    """Direct queries to git servers, beyond the followed refs."""
+
+    async def tags(self, repository_id: RepositoryId) -> list[str]:
+        """Returns the names of all tags of a repository. Raises Unavailable, Invalid."""
+        ...
+
+
+class GitWriter(Protocol):
+    """Writes to followed repositories: commits and pull requests.
+
+    All operations are idempotent. `provider` as in `PullRequests`.
+    """
+
+    async def commit(
+        self,
+        repository_id: RepositoryId,
+        edits: Sequence[Edit],
+        *,
+        branch: str,
+        base: str,
+        author: str,
+        message: str,
+    ) -> str | None:
+        """Commits edits on top of a branch and pushes it; returns the sha of the new tip.
+
+        A missing branch starts at the branch `base`. Returns None, without creating the branch, if
+        `base` already contains all edits. `author` is `Name <mail>`, and signs off. Raises Conflict
+        if the branch keeps moving, Forbidden if the server rejects the push, NotFound if neither
+        branch exists, Invalid if an edit cannot be applied, and Unavailable for temporary failures.
+        """
+        ...
+
+    async def open_request(
+        self,
+        repository_id: RepositoryId,
+        *,
+        branch: str,
+        base: str,
+        title: str,
+        body: str = "",
+        provider: str = "",
+    ) -> MergeRequest:
+        """Returns the open pull request from a branch to a base, and creates it if needed.
+
+        Raises Invalid, NotFound or Unavailable if that is impossible.
+        """
+        ...
+
+    async def request(
+        self, repository_id: RepositoryId, number: int, provider: str = ""
+    ) -> MergeRequest:
+        """Returns the state of a pull request. Raises NotFound, Unavailable."""
+        ...
+
+    async def close_request(
+        self, repository_id: RepositoryId, number: int, provider: str = ""
+    ) -> MergeRequest:
+        """Closes an open pull request without merging; its branch
+        stays. Returns its final state.
+        """
+        ...
+
+    async def delete_branch(self, repository_id: RepositoryId, branch: str, author: str) -> bool:
+        """Deletes a branch whose newest commit is by `author` (`Name <mail>`); returns whether it
+        is gone.
+
+        A branch with commits by others stays. Raises Forbidden, Unavailable, Invalid.
+        """
+        ...
+
+
+class ManifestSource(Protocol):
+    """The git cache: follows repositories, renders folders, keeps bundles."""
+
+    def follow(self, spec: RepositorySpec) -> None: ...
+
+    def forget(self, repository_id: RepositoryId) -> None: ...
+
+    def on_state(self, callback: Callable[[RepositoryState], None]) -> None: ...
+
+    def state(self, repository_id: RepositoryId) -> RepositoryState | None: ...
+
+    async def hint(
+        self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
+    ) -> None: ...
+
+    async def trees(
+        self, repository_id: RepositoryId, commit: str, folders: Collection[str]
+    ) -> Mapping[str, str | None]: ...
+
+    async def resolve(self, repository_id: RepositoryId, name: str) -> Commit: ...
+
+    async def render(self, request: RenderRequest) -> RenderedBundle: ...
+
+    async def bundle(self, digest: str) -> bytes: ...
+
+    async def folders(
+        self, repository_id: RepositoryId, commit: str, base: str, depth: int
+    ) -> list[str]:
+        """Returns the paths of all folders at most `depth` levels below a base. Raises Unavailable,
+        Invalid.
+        """
+        ...
+
+    async def keep(self, data: bytes) -> RenderedBundle:
+        """Stores a bundle that comes from no repository. Raises Unavailable."""
+        ...

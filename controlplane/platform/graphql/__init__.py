@@ -1,0 +1,4 @@
+"""GraphQL for all nouns: context, paging, scalars, limits and execution.
+
+No noun.
+"""

@@ -1,0 +1,287 @@
+"""Limits on documents and values, checked before validation and execution.
+
+Each fragment is weighed once, regardless of its spreads. So the work grows with the length of the
+document, not with its expanded size.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphql import (
+    ASTValidationRule,
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    GraphQLList,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLOutputType,
+    GraphQLSchema,
+    OperationDefinitionNode,
+    SelectionNode,
+    SelectionSetNode,
+    StringValueNode,
+    get_named_type,
+    get_nullable_type,
+    value_from_ast_untyped,
+)
+
+from controlplane.platform.ports import MAX_PAGE_ROWS
+from core.errors import Invalid, LimitExceeded
+
+MAX_TOKENS = 5_000
+MAX_ALIASES = 30
+MAX_FIELDS = 500
+MAX_FRAGMENTS = 50
+MAX_DEPTH = 15
+MAX_VALUES = 10_000
+MAX_VALUE_DEPTH = 32
+
+MAX_COST = 50_000
+
+_ROWS_PER_PAGE = 50
+_ROWS_PER_LIST = 5
+# Cost of expensive fields, in plain fields.
+_WEIGHTS = {
+    "search": 200,
+    "places": 100,
+    "fleetMap": 500,
+    "deliveryReport": 1_000,
+    "deploymentHistory": 200,
+    "fleet": 5_000,
+    "fleetChanges": 5_000,
+    "commitTrace": 2_000,
+    "serviceDiff": 1_000,
+    "fleetDiff": 10_000,
+    "whoCan": 1_000,
+    "componentBlame": 2_000,
+}
+# Unlike DEEPEST, this counts inline fragments and spreads.
+_MAX_NESTING = 100
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionSize:
+    """Size of selections with all fragments expanded: depth, fields and aliases."""
+
+    depth: int = 0
+    fields: int = 0
+    aliases: int = 0
+
+    def plus(self, other: "SelectionSize") -> "SelectionSize":
+        """Returns the size of both in one selection set."""
+        return SelectionSize(
+            max(self.depth, other.depth),
+            self.fields + other.fields,
+            self.aliases + other.aliases,
+        )
+
+
+_EMPTY = SelectionSize()
+
+
+class DocumentSize:
+    """Weighs the definitions of one document."""
+
+    def __init__(self, document: DocumentNode) -> None:
+        self._definitions = document.definitions
+        self._fragments = {
+            definition.name.value: definition
+            for definition in document.definitions
+            if isinstance(definition, FragmentDefinitionNode)
+        }
+        self._measured: dict[str, SelectionSize | None] = {}
+
+    def check(self) -> None:
+        """Raises Invalid for a definition that is too large or contains itself."""
+        if len(self._fragments) > MAX_FRAGMENTS:
+            raise Invalid(f"{len(self._fragments)} fragments, {MAX_FRAGMENTS} at most")
+        for name in self._fragments:
+            _check_size(self._of_fragment(name, 0))
+        for definition in self._definitions:
+            if isinstance(definition, OperationDefinitionNode):
+                _check_size(self.measure(definition.selection_set, 0))
+
+    def measure(self, selections: SelectionSetNode, nested: int) -> SelectionSize:
+        """Returns the size of a selection set, `nested` levels below its definition."""
+        if nested > _MAX_NESTING:
+            raise Invalid(f"selections are nested deeper than {_MAX_NESTING} levels")
+        weight = _EMPTY
+        for selection in selections.selections:
+            weight = weight.plus(self._of_selection(selection, nested + 1))
+        return weight
+
+    def _of_selection(self, node: SelectionNode, nested: int) -> SelectionSize:
+        if isinstance(node, FragmentSpreadNode):
+            return self._of_fragment(node.name.value, nested)
+        selections = getattr(node, "selection_set", None)
+        inner = self.measure(selections, nested) if selections else _EMPTY
+        if not isinstance(node, FieldNode):
+            return inner
+        # MaxIntrospectionDepthRule limits the depth of introspection.
+        depth = 0 if node.name.value.startswith("__") else inner.depth + 1
+        return SelectionSize(depth, inner.fields + 1, inner.aliases + (node.alias is not None))
+
+    def _of_fragment(self, name: str, nested: int) -> SelectionSize:
+        """Returns the size of a fragment. Validation rejects unknown ones, which count as empty."""
+        if name in self._measured:
+            weight = self._measured[name]
+            if weight is None:
+                raise Invalid(f"fragment {name} contains itself")
+            return weight
+        fragment = self._fragments.get(name)
+        if fragment is None:
+            return _EMPTY
+        self._measured[name] = None
+        weight = self.measure(fragment.selection_set, nested + 1)
+        self._measured[name] = weight
+        return weight
+
+
+class StorableStrings(ASTValidationRule):
+    """Rejects strings that the store cannot save."""
+
+    def enter_string_value(self, node: StringValueNode, *_: object) -> None:
+        """Reports NUL characters."""
+        if _UNSTORABLE.search(node.value):
+            self.report_error(GraphQLError("strings must not contain NUL characters", node))
+
+
+def check_values(value: Any, field: str) -> None:
+    """Raises Invalid for parsed JSON that is too large, too deep, or that the store cannot save."""
+    level, depth, count = [value], 0, 0
+    while level:
+        depth, count = depth + 1, count + len(level)
+        if depth > MAX_VALUE_DEPTH:
+            raise Invalid(f"nested deeper than {MAX_VALUE_DEPTH} levels", field=field)
+        if count > MAX_VALUES:
+            raise Invalid(f"more than {MAX_VALUES:,} values", field=field)
+        for item in level:
+            _check_string(item, field)
+        level = [inner for item in level for inner in _children(item)]
+
+
+def _check_string(value: Any, field: str) -> None:
+    if isinstance(value, str) and _UNSTORABLE.search(value):
+        raise Invalid("must not contain NUL characters or lone surrogates", field=field)
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return value if isinstance(value, list) else []
+
+
+def _check_size(weight: SelectionSize) -> None:
+    if weight.depth > MAX_DEPTH:
+        raise Invalid(
+            f"the depth of the query is {weight.depth}, {MAX_DEPTH} at most; select fewer levels"
+        )
+    if weight.aliases > MAX_ALIASES:
+        raise Invalid(f"the query has {weight.aliases} aliases, {MAX_ALIASES} at most")
+    if weight.fields > MAX_FIELDS:
+        raise Invalid(f"the query has more than {MAX_FIELDS:,} fields; split it")
+
+
+class DocumentCost:
+    """Cost of a document: its fields, multiplied by the rows of their lists.
+
+    A field costs 1 or its value in `_WEIGHTS`. Selections on a page count once per row, those on
+    other lists five times. Each fragment is computed once.
+    """
+
+    def __init__(
+        self, schema: GraphQLSchema, document: DocumentNode, variables: Mapping[str, Any]
+    ) -> None:
+        self._schema = schema
+        self._variables = variables
+        self._document = document
+        self._fragments = {
+            definition.name.value: definition
+            for definition in document.definitions
+            if isinstance(definition, FragmentDefinitionNode)
+        }
+        self._computed: dict[str, int] = {}
+
+    def check(self) -> None:
+        """Raises LimitExceeded for an operation that is too expensive. `DocumentSize` must have
+        passed.
+        """
+        for definition in self._document.definitions:
+            if isinstance(definition, OperationDefinitionNode):
+                cost = self.of(
+                    definition.selection_set, self._schema.get_root_type(definition.operation)
+                )
+                if cost > MAX_COST:
+                    raise LimitExceeded(
+                        f"the cost of the query is {cost:,}, {MAX_COST:,} at most; "
+                        "request smaller pages or fewer fields"
+                    )
+
+    def of(self, selections: SelectionSetNode, parent: GraphQLNamedType | None) -> int:
+        """Returns the cost of selections on one object."""
+        return sum(self._of_selection(selection, parent) for selection in selections.selections)
+
+    def _of_selection(self, node: SelectionNode, parent: GraphQLNamedType | None) -> int:
+        if isinstance(node, FragmentSpreadNode):
+            return self._of_fragment(node.name.value)
+        if isinstance(node, FieldNode):
+            return self._of_field(node, parent)
+        selections = getattr(node, "selection_set", None)
+        return self.of(selections, parent) if selections else 0
+
+    def _of_field(self, node: FieldNode, parent: GraphQLNamedType | None) -> int:
+        fields = parent.fields if isinstance(parent, GraphQLObjectType) else {}
+        field = fields.get(node.name.value)
+        weight = _WEIGHTS.get(node.name.value, 1)
+        if node.selection_set is None or field is None:
+            return weight
+        kind = get_named_type(field.type)
+        return weight + self._rows(node, field.type) * self.of(node.selection_set, kind)
+
+    def _rows(self, node: FieldNode, kind: GraphQLOutputType) -> int:
+        """Returns the number of objects that a selection counts for."""
+        if get_named_type(kind).name.endswith("Connection"):
+            return self._page(node)
+        is_list = isinstance(get_nullable_type(kind), GraphQLList)
+        return _ROWS_PER_LIST if is_list and node.name.value != "edges" else 1
+
+    def _page(self, node: FieldNode) -> int:
+        for argument in node.arguments or ():
+            if argument.name.value in ("first", "last"):
+                value: Any = value_from_ast_untyped(argument.value, dict(self._variables))
+                is_known = isinstance(value, int)
+                return max(1, min(value, MAX_PAGE_ROWS)) if is_known else MAX_PAGE_ROWS
+        return _ROWS_PER_PAGE
+
+    def _of_fragment(self, name: str) -> int:
+        fragment = self._fragments.get(name)
+        if fragment is None:
+            return 0
+        if name not in self._computed:
+            kind = self._schema.get_type(fragment.type_condition.name.value)
+            self._computed[name] = self.of(fragment.selection_set, kind)
+        return self._computed[name]
+
+
+def has_introspection(document: DocumentNode) -> bool:
+    """Returns true for a document with introspection fields."""
+    return any(
+        isinstance(node, FieldNode) and node.name.value in ("__schema", "__type")
+        for definition in document.definitions
+        if isinstance(definition, OperationDefinitionNode | FragmentDefinitionNode)
+        for node in _selected(definition.selection_set)
+    )
+
+
+def _selected(selections: SelectionSetNode) -> Iterator[SelectionNode]:
+    for selection in selections.selections:
+        yield selection
+        inner = getattr(selection, "selection_set", None)
+        if inner is not None:
+            yield from _selected(inner)

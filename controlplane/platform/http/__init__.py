@@ -1,0 +1,4 @@
+"""HTTP for all nouns: pages, host checks and bearer tokens.
+
+No noun.
+"""

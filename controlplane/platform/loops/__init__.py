@@ -1,0 +1,4 @@
+"""Loops that several nouns use.
+
+No noun.
+"""

@@ -1,0 +1,4 @@
+"""Requests to addresses that users give.
+
+Every address passes the guard.
+"""

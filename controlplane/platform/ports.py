@@ -1,0 +1,243 @@
+"""Ports of the use cases: the services they need from outside, as Protocols. `compose` provides the
+implementations.
+"""
+
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from controlplane.authorization import Visible
+from controlplane.platform.audit_entry import AuditEntry
+from controlplane.platform.jobs import Job
+from controlplane.platform.notification import Notification
+from core.errors import Unavailable
+
+T = TypeVar("T")
+P = TypeVar("P")
+MAX_PAGE_ROWS = 100
+MAX_COUNTED = 10_000
+MAX_FOUND = 1_000
+"""Maximum number of rows that a count reports."""
+ANY: Any = object()
+"""Matches every value of a column: `deleted_at=ANY` finds deleted rows as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """A page of rows, sorted by id, or by the text column `order` and then by id.
+
+    `equals` compares columns, `text` is searched in names; `after` is the id of the last row of the
+    previous page. `newest` reverses the order. `visible` keeps only rows in visible scopes.
+    `backwards` returns the rows before `after`, or the last ones, in the same order. `tags` are of
+    clusters; `seen_since` and `not_seen_since` compare when their agents were last seen. `counting`
+    requests the total number of rows.
+    """
+
+    first: int = 50
+    after: str | None = None
+    equals: Mapping[str, Any] = field(default_factory=dict)
+    text: str | None = None
+    newest: bool = False
+    visible: Visible = ()
+    backwards: bool = False
+    tags: Sequence[tuple[str, str]] = ()
+    seen_since: datetime | None = None
+    not_seen_since: datetime | None = None
+    counting: bool = False
+    order: str = "id"
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Rows of a page; `more` says whether others follow, `count` is the requested total.
+
+    `MAX_COUNTED` + 1 means at least that many.
+    """
+
+    items: tuple[T, ...]
+    more: bool
+    count: int | None = None
+
+
+class ReadableRows(Protocol[T]):
+    """Rows of one kind, as domain values. Absent rows are None; deleted rows are absent."""
+
+    async def get(self, id: str) -> T | None: ...
+
+    async def find(self, **equals: Any) -> T | None:
+        """Returns the one row whose columns equal the values."""
+        ...
+
+    async def peek(self, **equals: Any) -> T | None:
+        """Same as `find`, without a lock: other transactions may change the row meanwhile."""
+        ...
+
+    async def select(self, **equals: Any) -> list[T]:
+        """Returns all rows whose columns equal the values; a
+        collection matches any of its members.
+        """
+        ...
+
+    async def column(self, name: str, ids: Collection[str]) -> dict[str, Any]:
+        """Returns one column of these rows by id, without reading the other columns."""
+        ...
+
+    async def past(self, column: str, moment: datetime) -> list[T]:
+        """Returns all rows whose time in a column is not after a moment."""
+        ...
+
+    async def since(
+        self, columns: Collection[str], moment: datetime, visible: Visible, most: int
+    ) -> list[str]:
+        """Returns the ids of rows, also deleted ones, with a time in one of the columns not before
+        a moment.
+        """
+        ...
+
+    async def page(self, query: PageQuery) -> Page[T]: ...
+
+
+class Rows(ReadableRows[T], Protocol[T]):
+    """Rows that can be changed."""
+
+    async def lock(self, ids: Collection[str]) -> list[T]:
+        """Locks rows, in the order of their ids, until the transaction ends, and returns them."""
+        ...
+
+    async def add(self, row: T) -> None:
+        """Inserts a row. Raises Conflict if a row with the same unique name exists."""
+        ...
+
+    async def add_each(self, several: Iterable[T]) -> None: ...
+
+    async def put(self, row: T) -> None:
+        """Writes all columns of an existing row."""
+        ...
+
+    async def change(self, id: str, **columns: Any) -> bool:
+        """Writes some columns; returns whether the row exists."""
+        ...
+
+    async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Writes some columns of many rows, by id."""
+        ...
+
+    async def remove(self, id: str) -> None:
+        """Deletes a row permanently."""
+        ...
+
+    async def remove_each(self, ids: Collection[str]) -> None: ...
+
+    async def remove_before(self, column: str, moment: datetime) -> None:
+        """Deletes rows whose time in a column is before a moment."""
+        ...
+
+    async def count(self) -> int:
+        """Returns the number of rows."""
+        ...
+
+
+class AppendOnlyRows(Protocol[T]):
+    """Append-only rows."""
+
+    async def append(self, entries: Iterable[T]) -> None: ...
+
+    async def page(self, query: PageQuery) -> Page[T]: ...
+
+    async def select(self, **equals: Any) -> list[T]: ...
+
+
+class JobStore(Protocol):
+    """The job table: claims are leases with a fence."""
+
+    async def enqueue(self, job: Job) -> None:
+        """Adds a job. A job with the same key is scheduled again, even while it runs."""
+        ...
+
+    async def claim(
+        self, kinds: Collection[str], holder: str, now: datetime, most: int
+    ) -> list[Job]:
+        """Leases due jobs to `holder`."""
+        ...
+
+    async def finish(self, job: Job) -> bool:
+        """Removes a finished job; False if another worker holds the lease."""
+        ...
+
+    async def retry(self, job: Job, run_at: datetime, error: str) -> bool:
+        """Returns a failed job to the queue for `run_at`; False if
+        another worker holds the lease.
+        """
+        ...
+
+    async def next_due(self) -> datetime | None:
+        """Returns the time at which the next waiting job is due."""
+        ...
+
+
+class Transaction(Protocol):
+    """One consistent view of the store; the store keeps or drops its writes as a whole.
+
+    `tx[ClusterStore]` is the repository behind the port `ClusterStore` in this transaction.
+    """
+
+    def __getitem__(self, port: type[P]) -> P: ...
+
+
+class TransactionConflict(Unavailable):
+    """A transaction failed because of a serialization failure or deadlock; nothing of it was
+    written.
+
+    It can be retried at once: `controlplane.platform.retry` does so until it has `given_up`.
+    """
+
+    given_up = False
+
+
+class AuditTrail(Protocol):
+    """The end of the audit log that operations write to."""
+
+    async def append(self, entries: Iterable[AuditEntry]) -> None: ...
+
+
+class NotificationOutbox(Protocol):
+    """The end of the notifications that operations write to; routing happens later."""
+
+    async def append(self, entries: Iterable[Notification]) -> None: ...
+
+
+class Store(Protocol):
+    """The store of all persistent data."""
+
+    def read(self) -> AbstractAsyncContextManager[Transaction]:
+        """Opens a read-only transaction."""
+        ...
+
+    def write(self) -> AbstractAsyncContextManager[Transaction]:
+        """Opens a writing transaction; it commits when the block ends without an error.
+
+        Raises Collided on a serialization failure or deadlock.
+        """
+        ...
+
+
+Wake = tuple[str, str]
+"""A topic and the key that was published to it."""
+LOST_WAKES = "missed"
+"""Topic for lost wake-ups of other replicas: subscribers must check everything. Has no key."""
+
+
+class Bus(Protocol):
+    """Wakes subscribers of a topic on all replicas. The bus carries no data: the store does."""
+
+    def publish(self, topic: str, key: str = "") -> None: ...
+
+    def subscribe(self, *topics: str | Wake) -> AsyncIterator[Wake]:
+        """Yields publications from now on, for as long as the iterator is held.
+
+        A topic alone matches all of its keys. A slow reader receives each pair once, not once per
+        publication.
+        """
+        ...

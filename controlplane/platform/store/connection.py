@@ -1,0 +1,102 @@
+"""A database connection whose steps are never interrupted.
+
+When an agent or a browser disconnects, its work is cancelled. A driver that is cancelled in the
+middle of a statement loses its connection. Here each step ends first; then the cancellation takes
+effect.
+"""
+
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from sqlalchemy import CursorResult, Executable
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from controlplane.platform.ports import TransactionConflict
+from controlplane.platform.store.engine import READ_ONLY
+from controlplane.platform.store.touches import RowTracker
+from core.errors import Invalid, Unavailable
+from core.runtime.tasks import run_to_completion
+
+# PostgreSQL's error codes. Class 22: the value is at fault, not the database.
+_DATA_EXCEPTION = "22"
+_COLLISIONS = ("40P01", "40001")
+_SOON = 1.0
+# SQLite's messages about an unreadable file.
+_DAMAGED = ("image is malformed", "is not a database")
+
+
+class StoreConnection:
+    """The part of SQLAlchemy's connection that the store uses."""
+
+    def __init__(self, connection: AsyncConnection, *, read_only: bool) -> None:
+        self._connection = connection
+        self.dialect = connection.dialect.name
+        self.read_only = read_only
+        self.touches = RowTracker()
+
+    async def execute(
+        self, statement: Executable, rows: Sequence[dict[str, Any]] | dict[str, Any] | None = None
+    ) -> CursorResult[Any]:
+        """Runs one statement, once or for each of `rows`."""
+        return await run_to_completion(self._connection.execute(statement, rows))
+
+    async def execute_text(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Runs one SQL text through the driver, for each of `rows`."""
+        await run_to_completion(self._connection.exec_driver_sql(statement, list(rows)))
+
+
+@asynccontextmanager
+async def transaction(
+    engine: AsyncEngine, *, read_only: bool
+) -> AsyncGenerator[StoreConnection, None]:
+    """Opens a transaction that commits at the end of the block unless the block raises."""
+    connection = engine.connect()
+    try:
+        await run_to_completion(_begin(connection, read_only))
+        yield StoreConnection(connection, read_only=read_only)
+        if not read_only:
+            await run_to_completion(connection.commit())
+    finally:
+        if connection.sync_connection is not None:
+            await run_to_completion(connection.close())
+
+
+@contextmanager
+def translate_errors(done: str) -> Generator[None, None, None]:
+    """Translates database errors.
+
+    Raises Unavailable for an unreachable, full or broken database; the message says that it cannot
+    be `done`. Raises Collided for a serialization failure or deadlock, and Invalid for a value that
+    cannot be stored. Errors in our own statements stay unchanged.
+    """
+    try:
+        yield
+    except (IntegrityError, ProgrammingError, DataError):
+        raise
+    except DBAPIError as error:
+        state = str(getattr(error.orig, "sqlstate", ""))
+        if state in _COLLISIONS:
+            said = (
+                f"the store cannot be {done}: another transaction changed the same rows; try again"
+            )
+            raise TransactionConflict(said, retry_after=_SOON) from error
+        if state.startswith(_DATA_EXCEPTION):
+            raise Invalid(
+                "a value is too long, or contains characters that the store cannot keep"
+            ) from error
+        said = f"the store cannot be {done}: {error.orig}"
+        is_damaged = any(text in said for text in _DAMAGED)
+        raise Unavailable(f"{said}: restore a backup" if is_damaged else said) from error
+    except (OSError, PoolTimeout) as error:
+        # PostgreSQL's driver passes socket errors through unchanged.
+        raise Unavailable(f"the store cannot be {done}: {error}") from error
+
+
+async def _begin(connection: AsyncConnection, read_only: bool) -> None:
+    await connection.start()
+    if read_only:
+        await connection.execution_options(**READ_ONLY[connection.dialect.name])
+    await connection.begin()

@@ -1,0 +1,103 @@
+"""The job table: one statement claims, and only the newest fence may finish.
+
+PostgreSQL skips rows that others hold; SQLite ignores FOR UPDATE, and BEGIN IMMEDIATE serializes
+its writers.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Column, Integer, String, Table, Text, delete, func, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from controlplane.platform.jobs import LEASE, Job
+from controlplane.platform.store.columns import JsonColumn, UtcColumn
+from controlplane.platform.store.connection import StoreConnection
+from controlplane.platform.store.schema import _id, metadata
+
+_COLUMNS = ("id", "kind", "key", "run_at", "payload", "attempts", "fence", "error")
+
+
+class SqlJobs:
+    """Implements `Jobs` on a connection."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._connection = connection
+        dialect = connection.dialect
+        self._insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
+
+    async def enqueue(self, job: Job) -> None:
+        statement = self._insert(jobs).values(**{n: getattr(job, n) for n in _COLUMNS})
+        # A new fence and no lease: the current worker cannot finish the newer request. The attempts
+        # start again, or work that reschedules itself would stop for good.
+        anew = {
+            "run_at": statement.excluded.run_at,
+            "payload": statement.excluded.payload,
+            "attempts": statement.excluded.attempts,
+            "fence": jobs.c.fence + 1,
+            "lease_until": None,
+            "holder": None,
+        }
+        await self._connection.execute(
+            statement.on_conflict_do_update(index_elements=["key"], set_=anew)
+        )
+
+    async def claim(
+        self, kinds: Collection[str], holder: str, now: datetime, most: int
+    ) -> list[Job]:
+        free = or_(jobs.c.lease_until.is_(None), jobs.c.lease_until < now)
+        due = (
+            select(jobs.c.id)
+            .where(jobs.c.kind.in_(kinds), jobs.c.run_at <= now, free)
+            .order_by(jobs.c.run_at, jobs.c.id)
+            .limit(most)
+            .with_for_update(skip_locked=True)
+        )
+        statement = (
+            update(jobs)
+            .where(jobs.c.id.in_(due))
+            .values(
+                lease_until=now + LEASE,
+                holder=holder,
+                attempts=jobs.c.attempts + 1,
+                fence=jobs.c.fence + 1,
+            )
+            .returning(*(jobs.c[name] for name in _COLUMNS))
+        )
+        rows = await self._connection.execute(statement)
+        return [Job(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+
+    async def finish(self, job: Job) -> bool:
+        result = await self._connection.execute(
+            delete(jobs).where(jobs.c.id == job.id, jobs.c.fence == job.fence)
+        )
+        return result.rowcount == 1
+
+    async def retry(self, job: Job, run_at: datetime, error: str) -> bool:
+        result = await self._connection.execute(
+            update(jobs)
+            .where(jobs.c.id == job.id, jobs.c.fence == job.fence)
+            .values(run_at=run_at, error=error, lease_until=None, holder=None)
+        )
+        return result.rowcount == 1
+
+    async def next_due(self) -> datetime | None:
+        due = func.coalesce(jobs.c.lease_until, jobs.c.run_at, type_=jobs.c.run_at.type)
+        return (await self._connection.execute(select(func.min(due)))).scalar()
+
+
+jobs = Table(
+    "jobs",
+    metadata,
+    _id(),
+    Column("kind", String(64), nullable=False),
+    Column("key", String(255), nullable=False, unique=True),
+    Column("run_at", UtcColumn, nullable=False, index=True),
+    Column("payload", JsonColumn(dict[str, Any]), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("error", Text),
+    Column("holder", String(64)),
+    Column("lease_until", UtcColumn),
+)

@@ -1,0 +1,345 @@
+"""Table rows as domain values: one column for each field."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Executable,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from controlplane.authorization import Visible
+from controlplane.platform.ports import ANY, MAX_COUNTED, MAX_PAGE_ROWS, Page, PageQuery
+from controlplane.platform.store.columns import contains
+from controlplane.platform.store.connection import StoreConnection
+from controlplane.platform.store.transaction import SqlTransaction
+from controlplane.platform.store.visibility import rows_with_tag, visible_rows
+from core.errors import Conflict, Invalid
+
+T = TypeVar("T")
+
+
+@cache
+def _layout(table: Table, kind: Any) -> tuple[tuple[str, ...], Any]:
+    """Returns the names of a value's fields, and the statement that
+    selects their columns in order.
+    """
+    names = tuple(field.name for field in fields(kind))
+    return names, select(*(table.c[name] for name in names))
+
+
+@cache
+def _by_values(table: Table, kind: Any, names: tuple[str, ...], *, locked: bool) -> Select[Any]:
+    """Returns the cached statement that finds one row by these columns, bound as `by_<name>`.
+
+    Most reads use it: building and compiling a statement costs more than running it.
+    """
+    where = [table.c[name] == bindparam(f"by_{name}", type_=table.c[name].type) for name in names]
+    if "deleted_at" in table.c:
+        where.append(table.c.deleted_at.is_(None))
+    found = _layout(table, kind)[1].where(*where).limit(1)
+    return found.with_for_update(key_share=True) if locked else found
+
+
+class SqlReading(Generic[T]):
+    """Reads rows of `table` as `kind`. `searched` names the columns for free text search."""
+
+    def __init__(
+        self,
+        connection: StoreConnection,
+        table: Table,
+        kind: Callable[..., T],
+        searched: tuple[str, ...] = (),
+    ) -> None:
+        self._connection = connection
+        self._table = table
+        self._kind = kind
+        self._searched = searched
+        self._names, self._rows = _layout(table, kind)
+
+    async def get(self, id: str) -> T | None:
+        return await self.find(id=id)
+
+    async def find(self, **equals: Any) -> T | None:
+        return await self.peek(**equals)
+
+    async def peek(self, **equals: Any) -> T | None:
+        return await self._first(equals)
+
+    async def _first(self, equals: Mapping[str, Any], *, locked: bool = False) -> T | None:
+        if all(isinstance(value, str | int) for value in equals.values()):
+            found = _by_values(self._table, self._kind, tuple(equals), locked=locked)
+            given = {f"by_{name}": value for name, value in equals.items()}
+        else:
+            found, given = self._rows.where(self._where(equals)).limit(1), None
+            found = found.with_for_update(key_share=True) if locked else found
+        rows = [self._kind(*row) for row in await self._connection.execute(found, given)]
+        return rows[0] if rows else None
+
+    async def select(self, **equals: Any) -> list[T]:
+        where = self._where(equals)
+        return await self._fetch(self._rows.where(where).order_by(self._table.c.id))
+
+    async def column(self, name: str, ids: Collection[str]) -> dict[str, Any]:
+        table, found = self._table.c, {}
+        for some in chunks(ids):
+            asked = select(table.id, table[name]).where(self._where({"id": some}))
+            found |= dict(map(tuple, await self._connection.execute(asked)))
+        return found
+
+    async def past(self, column: str, moment: datetime) -> list[T]:
+        return await self._fetch(self._rows.where(self._table.c[column] <= moment))
+
+    async def since(
+        self, columns: Collection[str], moment: datetime, visible: Visible, most: int
+    ) -> list[str]:
+        table = self._table
+        found = select(table.c.id).where(
+            or_(*(table.c[name] >= moment for name in columns)), visible_rows(table, visible)
+        )
+        return list((await self._connection.execute(found.limit(most))).scalars())
+
+    async def page(self, query: PageQuery) -> Page[T]:
+        return await self._page(query, ())
+
+    async def _page(self, query: PageQuery, more: Iterable[ColumnElement[bool]]) -> Page[T]:
+        first = min(max(query.first, 1), MAX_PAGE_ROWS)
+        key = self._table.c.id
+        is_falling = query.newest != query.backwards
+        where = [*self._filtered(query), *more]
+        by = (key,) if query.order == "id" else (self._table.c[query.order], key)
+        if query.after is not None:
+            where.append(
+                await self._after_cursor(query.after, by, query.visible, falling=is_falling)
+            )
+        order = [column.desc() if is_falling else column for column in by]
+        found = select(key).where(*where).order_by(*order).limit(first + 1)
+        # The page is found among keys first, so that a scan reads no whole rows.
+        rows = await self._fetch(self._rows.where(key.in_(found)).order_by(*order))
+        shown = rows[:first]
+        count = await self._counted([*self._filtered(query), *more]) if query.counting else None
+        items = tuple(reversed(shown) if query.backwards else shown)
+        return Page(items, len(rows) > first, count)
+
+    async def _after_cursor(
+        self, after: str, by: Sequence[Column[Any]], visible: Visible, *, falling: bool
+    ) -> ColumnElement[bool]:
+        """Returns the condition for rows after a cursor's row.
+
+        Raises Invalid if that row was deleted or is not visible: its position would reveal its
+        name.
+        """
+        *named, key = by
+        id = self._cursor(after)
+        if not named:
+            return key < id if falling else key > id
+        asked = select(*named).where(key == id, visible_rows(self._table, visible))
+        value = (await self._connection.execute(asked)).scalar()
+        if value is None:
+            raise Invalid(
+                "the cursor's row no longer exists: start again at the first page", field="after"
+            )
+        here, there = tuple_(*by), tuple_(literal(value, named[0].type), literal(id, key.type))
+        return here < there if falling else here > there
+
+    async def _counted(self, where: Iterable[ColumnElement[bool]]) -> int:
+        some = select(self._table.c.id).where(*where).limit(MAX_COUNTED + 1)
+        total = select(func.count()).select_from(some.subquery())
+        return (await self._connection.execute(total)).scalar_one()
+
+    def _filtered(self, query: PageQuery) -> list[ColumnElement[bool]]:
+        """Returns the condition for all rows of a list, independent of the page."""
+        where = [self._where(query.equals), visible_rows(self._table, query.visible)]
+        where += [rows_with_tag(self._table, tag, self._connection.dialect) for tag in query.tags]
+        if query.seen_since is not None:
+            where.append(self._table.c.pinged_at >= query.seen_since)
+        if query.not_seen_since is not None:
+            where.append(self._table.c.pinged_at < query.not_seen_since)
+        if query.text:
+            where.append(self._contains(query.text))
+        return where
+
+    def _cursor(self, after: str) -> str | int:
+        if self._table.c.id.type.python_type is not int:
+            return after
+        if not after.isdecimal():
+            raise Invalid("is not a cursor of this list", field="after")
+        return int(after)
+
+    def _contains(self, text: str) -> ColumnElement[bool]:
+        dialect = self._connection.dialect
+        return or_(*(contains(self._table.c[n], text, dialect) for n in self._searched))
+
+    def _where(self, equals: Any) -> ColumnElement[bool]:
+        terms = [self._term(name, value) for name, value in equals.items()]
+        if "deleted_at" in self._table.c and "deleted_at" not in equals:
+            terms.append(self._table.c.deleted_at.is_(None))
+        return and_(True, *terms)
+
+    def _term(self, name: str, value: Any) -> ColumnElement[bool]:
+        column = self._table.c[name]
+        if value is ANY:
+            return and_(True)
+        if value is None:
+            return column.is_(None)
+        if isinstance(value, range):
+            return column.between(value.start, value.stop - 1)
+        if isinstance(value, Collection) and not isinstance(value, str | bytes):
+            return column.in_(list(value))
+        return column == value
+
+    async def _fetch(self, statement: Executable) -> list[T]:
+        result = await self._connection.execute(statement)
+        return [self._kind(*row) for row in result]
+
+
+class SqlRows(SqlReading[T]):
+    """Reads and writes rows.
+
+    A writing transaction locks the rows that it reads by name until its end, so that no update is
+    lost. `peek` reads without a lock. SQLite has one writer at a time and ignores the lock.
+    """
+
+    async def find(self, **equals: Any) -> T | None:
+        if self._connection.read_only:
+            return await super().find(**equals)
+        found = await self._first(equals, locked=True)
+        if found is not None:
+            self._connection.touches.read(found)
+        return found
+
+    async def lock(self, ids: Collection[str]) -> list[T]:
+        found: list[T] = []
+        for some in chunks(sorted(ids)):
+            rows = self._rows.where(self._where({"id": some})).order_by(self._table.c.id)
+            found += await self._fetch(rows.with_for_update(key_share=True))
+        for row in found:
+            self._connection.touches.read(row)
+        return found
+
+    async def add(self, row: T) -> None:
+        self._connection.touches.wrote(getattr(row, "id", ""), self)
+        try:
+            await self._connection.execute(
+                insert(self._table).values(**self._written(self._values(row)))
+            )
+        except IntegrityError as error:
+            raise _conflict(self._table, error) from error
+
+    async def add_each(self, several: Iterable[T]) -> None:
+        rows = [dict(self._written(self._values(value))) for value in several]
+        for row in rows:
+            self._connection.touches.wrote(row["id"], self)
+        if rows:
+            await self._connection.execute(insert(self._table), rows)
+
+    async def put(self, row: T) -> None:
+        values = self._values(row)
+        await self.change(values.pop("id"), **values)
+
+    async def change(self, id: str, **columns: Any) -> bool:
+        self._connection.touches.wrote(id, self)
+        statement = update(self._table).where(self._table.c.id == id)
+        statement = statement.values(**self._written(columns))
+        try:
+            result = await self._connection.execute(statement)
+        except IntegrityError as error:
+            raise _conflict(self._table, error) from error
+        return result.rowcount == 1
+
+    async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Groups rows whose changes have the same columns into one statement.
+
+        Locks all rows in the order of ids, as all bulk writers do.
+        """
+        shapes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        for id, columns in sorted(changes.items()):
+            self._connection.touches.wrote(id, self)
+            row = {f"to_{name}": value for name, value in columns.items()}
+            shapes.setdefault(tuple(sorted(columns)), []).append({"row": id, **row})
+        if len(shapes) > 1 and self._connection.dialect == "postgresql":
+            await self._hold(changes)
+        for names, rows in shapes.items():
+            columns = {
+                name: bindparam(f"to_{name}", type_=self._table.c[name].type) for name in names
+            }
+            statement = update(self._table).where(self._table.c.id == bindparam("row"))
+            await self._connection.execute(statement.values(**self._written(columns)), rows)
+
+    async def _hold(self, ids: Collection[str]) -> None:
+        key = self._table.c.id
+        for some in chunks(sorted(ids)):
+            held = select(key).where(key.in_(some)).order_by(key)
+            await self._connection.execute(held.with_for_update(key_share=True))
+
+    async def remove(self, id: str) -> None:
+        self._connection.touches.wrote(id, self)
+        await self._connection.execute(delete(self._table).where(self._table.c.id == id))
+
+    async def remove_each(self, ids: Collection[str]) -> None:
+        for some in chunks(ids):
+            for id in some:
+                self._connection.touches.wrote(id, self)
+            await self._connection.execute(delete(self._table).where(self._table.c.id.in_(some)))
+
+    async def remove_before(self, column: str, moment: datetime) -> None:
+        past = self._table.c[column] <= moment
+        await self._connection.execute(delete(self._table).where(past))
+
+    async def count(self) -> int:
+        result = await self._connection.execute(select(func.count()).select_from(self._table))
+        return result.scalar_one()
+
+    def _values(self, row: T) -> dict[str, Any]:
+        return {name: getattr(row, name) for name in self._names}
+
+    def _written(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns the columns to write, including derived ones."""
+        return columns
+
+
+class SqlLog(SqlReading[T]):
+    """Appends rows and reads them; never changes or removes one."""
+
+    async def append(self, entries: Iterable[T]) -> None:
+        rows = [{n: getattr(e, n) for n in self._names if n != "id"} for e in entries]
+        if rows:
+            await self._connection.execute(insert(self._table), rows)
+
+
+def chunks(values: Collection[str], size: int = 500) -> Iterable[list[str]]:
+    """Splits values into parts small enough for one statement's parameters."""
+    items = list(values)
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _conflict(table: Table, error: IntegrityError) -> Exception:
+    text = str(error.orig)
+    if "UNIQUE" in text or "unique" in text:
+        noun = table.name.removesuffix("s").replace("repositorie", "repository")
+        return Conflict(f"this {noun} already exists: its name, handle or URL is taken")
+    return error
+
+
+def rows(
+    table: Table, kind: Callable[..., T], searched: tuple[str, ...] = ()
+) -> Callable[["SqlTransaction"], SqlRows[T]]:
+    """Makes the repository of a table in a transaction; `SqlReading` explains the arguments."""
+    return lambda tx: SqlRows(tx.connection, table, kind, searched)

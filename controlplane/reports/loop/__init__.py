@@ -1,0 +1,4 @@
+"""Background work of reports.
+
+When, not what: the operations decide.
+"""

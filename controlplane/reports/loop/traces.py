@@ -1,0 +1,100 @@
+"""Exports traces of completed deployments every 5 s."""
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from controlplane.platform.loops.retry import retry_forever
+from controlplane.platform.ports import Store
+from controlplane.reports.model.spans import Span, spans_of
+from controlplane.reports.ports import DeploymentStore, SpanExporter
+from controlplane.services.model.ledger import LedgerPosition
+from core.errors import Unavailable
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+
+log = structlog.get_logger(__name__)
+
+_EXPORT_SECONDS = 5.0
+MAX_TRIES = 120
+"""10 minutes of tries; after that the spans themselves are at fault and would block all others."""
+_AT_ONCE = 200
+
+
+class TraceExportLoop:
+    """Follows the ledger from its present end; waits while the collector does not answer.
+
+    `delivers` is True if this process exports the traces of a repository, and not another replica.
+    Traces that are pending when the process ends are not exported.
+    """
+
+    def __init__(
+        self, store: Store, sink: SpanExporter, delivers: Callable[[str], bool], clock: Clock
+    ) -> None:
+        self._store = store
+        self._sink = sink
+        self._delivers = delivers
+        self._clock = clock
+        self._exported_until = self._settled = 0
+        self._waiting: LedgerPosition | None = None
+        self._refused = 0
+        self.tasks = Tasks("traces")
+
+    def start(self) -> None:
+        """Starts in the background."""
+        self.tasks.forever("tell", self._tell())
+
+    async def _tell(self) -> None:
+        edge = await retry_forever("find the ledger's end", self._edge, self._clock)
+        self._exported_until = self._settled = edge.last
+        while True:
+            while await retry_forever("tell traces", self._export_batch, self._clock):
+                pass
+            await self._clock.sleep(_EXPORT_SECONDS)
+
+    async def _edge(self) -> LedgerPosition:
+        async with self._store.read() as tx:
+            return await tx[DeploymentStore].edge()
+
+    async def _export_batch(self) -> bool:
+        """Exports a batch; True if there may be more."""
+        if self._exported_until == self._settled:
+            self._extend_range(await self._edge())
+        async with self._store.read() as tx:
+            last, ended = await tx[DeploymentStore].ended(
+                self._exported_until, self._settled, _AT_ONCE
+            )
+        mine = [
+            deployment
+            for deployment in ended
+            if self._delivers(deployment.repository_id or deployment.deployment.service_id)
+        ]
+        if mine:
+            await self._export([span for deployment in mine for span in spans_of(deployment)])
+        more, self._exported_until = last > self._exported_until, last
+        return more
+
+    def _extend_range(self, edge: LedgerPosition) -> None:
+        """Moves the end of the range to where no running transaction can add a row.
+
+        Rows are numbered when they are written, but visible when they are committed: a row with a
+        lower number may appear later.
+        """
+        waited, self._waiting = self._waiting, None
+        if edge.oldest >= edge.newest:
+            self._settled = edge.last
+        elif waited is None or edge.oldest >= waited.newest:
+            self._settled = waited.last if waited is not None else self._settled
+            self._waiting = edge
+        else:
+            self._waiting = waited
+
+    async def _export(self, spans: Sequence[Span]) -> None:
+        try:
+            await self._sink.export(spans)
+        except Unavailable:
+            self._refused += 1
+            if self._refused < MAX_TRIES:
+                raise
+            log.warning("traces dropped: the collector rejected them", spans=len(spans))
+        self._refused = 0

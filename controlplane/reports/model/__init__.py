@@ -1,0 +1,4 @@
+"""Values and pure rules of reports.
+
+No store, no clock, no network.
+"""

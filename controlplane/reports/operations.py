@@ -1,0 +1,205 @@
+"""Reports from the ledger: delivery metrics, the fleet at a point in time, and a commit's path."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.authorization import Actor, ResourceKind, Verb, require_member
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import ANY, Transaction
+from controlplane.reports.model.dora import (
+    Deployment,
+    DeploymentChange,
+    DoraMetrics,
+    ReportPeriod,
+    compare_deployments,
+)
+from controlplane.reports.model.tracing import (
+    ARRIVED,
+    CommitPath,
+    CommitStanding,
+    StageTime,
+    commit_path,
+    stage_times,
+)
+from controlplane.reports.ports import DeploymentStore, ReportFilter
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ServiceStore
+from core.errors import Invalid, LimitExceeded, NotFound
+
+MAX_WINDOW_DAYS = 1_100
+MAX_PERIODS = 400
+MAX_DEPLOYMENTS = 20_000
+_MAX_SERVICES = 5_000
+_SHA = re.compile(r"^[0-9a-f]{7,64}$")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDeployments:
+    """Deployments, with the names of services and the handles of clusters that still exist."""
+
+    deployments: Sequence[Deployment]
+    services: Mapping[str, str]
+    clusters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The path of a commit to all services that it affects."""
+
+    sha: str
+    stages: Sequence[StageTime]
+    walks: Sequence[CommitPath]
+
+    @property
+    def live(self) -> int:
+        """Number of services that run the commit or a later one."""
+        return sum(path.standing in ARRIVED - {CommitStanding.UNCHANGED} for path in self.walks)
+
+    @property
+    def stragglers(self) -> list[CommitPath]:
+        """The paths that have not completed, longest waiting first."""
+        late = [path for path in self.walks if path.standing not in ARRIVED]
+        return sorted(late, key=lambda path: (path.since is not None, path.since))
+
+
+class LedgerReports:
+    """Queries on the ledger."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def figures(
+        self,
+        actor: Actor,
+        since: datetime,
+        until: datetime | None,
+        within: ReportFilter,
+        period: ReportPeriod | None = None,
+    ) -> DoraMetrics:
+        """DORA metrics of a time window; `until` defaults to now."""
+        require_member(actor)
+        until = until or self._context.clock.now()
+        length = until - since
+        if not 0 < length.total_seconds() <= MAX_WINDOW_DAYS * 86_400:
+            raise Invalid(f"the time window must be 1 s to {MAX_WINDOW_DAYS} days", field="since")
+        if period and length / period.length > MAX_PERIODS:
+            raise Invalid(f"more than {MAX_PERIODS} periods: choose a longer period", field="by")
+        visible = actor.policy.visible(ResourceKind.SERVICE)
+        async with self._context.store.read() as tx:
+            return await tx[DeploymentStore].figures(since, until, within, visible, period)
+
+    async def newest(self, actor: Actor, within: ReportFilter, most: int) -> NamedDeployments:
+        """The newest deployments of a service, cluster, repository or project."""
+        require_member(actor)
+        if not 1 <= most <= 500:
+            raise Invalid("1 to 500", field="first")
+        visible = actor.policy.visible(ResourceKind.SERVICE)
+        async with self._context.store.read() as tx:
+            return await _named(tx, await tx[DeploymentStore].newest(within, visible, most))
+
+    async def at(self, actor: Actor, moment: datetime, within: ReportFilter) -> NamedDeployments:
+        """The desired state of the fleet at a point in time."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            return await _named(tx, await self._at(tx, actor, moment, within))
+
+    async def difference(
+        self, actor: Actor, then: datetime, now: datetime, within: ReportFilter
+    ) -> tuple[Sequence[DeploymentChange], NamedDeployments]:
+        """The changes between two points in time."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            before = await self._at(tx, actor, then, within)
+            after = await self._at(tx, actor, now, within)
+            changes = compare_deployments(before, then, after, now)
+            shown = [change.after or change.before for change in changes]
+            return changes, await _named(tx, [deployment for deployment in shown if deployment])
+
+    async def trace(self, actor: Actor, sha: str, repository_id: str | None = None) -> Trace:
+        """The progress of a commit. NotFound: no service has or will get it."""
+        require_member(actor)
+        if not _SHA.match(sha):
+            raise Invalid("must be a commit id, or at least its first 7 characters", field="sha")
+        visible = actor.policy.visible(ResourceKind.SERVICE)
+        async with self._context.store.read() as tx:
+            found = await tx[DeploymentStore].deployments_of_commit(sha, visible)
+            if len({deployment.sha for deployment in found}) > 1:
+                raise Invalid(
+                    "ambiguous: several commits start with this; give more characters", field="sha"
+                )
+            services = await self._concerned(tx, actor, found, repository_id)
+            clusters = await _clusters(tx, {service.cluster_id for service in services})
+        if not found and not services:
+            raise NotFound
+        newest = {deployment.service_id: deployment for deployment in found}
+        now = self._context.clock.now()
+        walks = [
+            commit_path(s, clusters.get(s.cluster_id), newest.get(s.id), now) for s in services
+        ]
+        return Trace(found[0].sha or sha if found else sha, stage_times(found), walks)
+
+    async def _at(
+        self, tx: Transaction, actor: Actor, moment: datetime, within: ReportFilter
+    ) -> list[Deployment]:
+        found = await tx[DeploymentStore].at(
+            moment, within, actor.policy.visible(ResourceKind.SERVICE), MAX_DEPLOYMENTS + 1
+        )
+        if len(found) > MAX_DEPLOYMENTS:
+            raise LimitExceeded(
+                f"more than {MAX_DEPLOYMENTS:,} services: specify a cluster or a project"
+            )
+        return found
+
+    async def _concerned(
+        self,
+        tx: Transaction,
+        actor: Actor,
+        found: Sequence[Deployment],
+        repository_id: str | None,
+    ) -> list[Service]:
+        """The services of a repository; without one, those that had the commit."""
+        if repository_id:
+            services = await tx[ServiceStore].select(repository_id=repository_id)
+        else:
+            services = await _services(tx, {deployment.service_id for deployment in found})
+        if len(services) > _MAX_SERVICES:
+            raise LimitExceeded(
+                f"{len(services):,} services, but at most {_MAX_SERVICES:,} are allowed"
+            )
+        return [service for service in services if actor.may(Verb.READ, service.target)]
+
+
+async def _named(tx: Transaction, deployments: Sequence[Deployment]) -> NamedDeployments:
+    services = await tx[DeploymentStore].service_names(
+        {deployment.service_id for deployment in deployments}
+    )
+    handles = await tx[DeploymentStore].cluster_handles(
+        {deployment.cluster_id for deployment in deployments}
+    )
+    return NamedDeployments(deployments, services, handles)
+
+
+async def _services(tx: Transaction, ids: set[str]) -> list[Service]:
+    found: list[Service] = []
+    for part in _parts(ids):
+        found += await tx[ServiceStore].select(id=part, deleted_at=ANY)
+    return found
+
+
+async def _clusters(tx: Transaction, ids: set[str]) -> dict[str, Cluster]:
+    rows = [
+        cluster
+        for part in _parts(ids)
+        for cluster in await tx[ClusterStore].select(id=part, deleted_at=ANY)
+    ]
+    return {cluster.id: cluster for cluster in rows}
+
+
+def _parts(ids: set[str], size: int = 2_000) -> list[list[str]]:
+    """Splits ids into parts that fit the parameters of one statement."""
+    items = sorted(ids)
+    return [items[start : start + size] for start in range(0, len(items), size)]

@@ -1,0 +1,413 @@
+"""The ledger, and a table with one row a deployment, updated with each append.
+
+Reports over a million ledger rows read the deployment table. It has about a fifth of the rows, each
+with the times that the metrics need.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Executable,
+    Float,
+    Integer,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+    type_coerce,
+)
+from sqlalchemy import update as sql_update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import Update
+
+from controlplane.authorization import Visible
+from controlplane.clusters.store import clusters
+from controlplane.platform.store.columns import among, time_reader
+from controlplane.platform.store.rows import SqlLog, SqlReading
+from controlplane.platform.store.transaction import Repositories
+from controlplane.platform.store.visibility import visible_rows
+from controlplane.reports.model.dora import (
+    Deployment,
+    DeploymentCounts,
+    DoraMetrics,
+    ReportPeriod,
+    nearest_rank,
+)
+from controlplane.reports.model.spans import EndedDeployment
+from controlplane.reports.ports import DeploymentStore, ReportFilter
+from controlplane.services.model.ledger import LedgerEntry, LedgerPosition, LedgerStage
+from controlplane.services.store.tables import deployments, ledger, services
+
+_DESIRED = (LedgerStage.RENDERED, LedgerStage.PROMOTED, LedgerStage.ROLLED_BACK)
+_MILESTONES = {
+    LedgerStage.OFFERED: "offered_at",
+    LedgerStage.APPLIED: "applied_at",
+    LedgerStage.FAILED: "failed_at",
+    LedgerStage.DEGRADED: "failed_at",
+    LedgerStage.HEALTHY: "healthy_at",
+}
+_FAILURES = (LedgerStage.FAILED, LedgerStage.DEGRADED)
+_PARTS = (0.5, 0.9)
+_NAMED = ("service_id", "sequence", "cluster_id", "stage", "sha")
+_TIMES = ("desired_at", "applied_at", "healthy_at", "failed_at", "restored_at")
+_T = deployments.c
+_SAME = and_(_T.service_id == bindparam("service"), _T.sequence == bindparam("at_sequence"))
+_MOMENT = bindparam("moment", type_=_T.desired_at.type)
+_BEFORE = and_(_T.service_id == bindparam("service"), _T.sequence < bindparam("at_sequence"))
+_REVERTED = (
+    sql_update(deployments)
+    .where(_BEFORE, _T.replaced_at.is_(None))
+    .values(replaced_at=_MOMENT, reverted_at=_MOMENT)
+)
+_REPLACED = (
+    sql_update(deployments).where(_BEFORE, _T.replaced_at.is_(None)).values(replaced_at=_MOMENT)
+)
+_REMOVED = (
+    sql_update(deployments)
+    .where(_T.service_id == bindparam("service"), _T.removed_at.is_(None))
+    .values(removed_at=_MOMENT)
+)
+
+
+@cache
+def _reached(column: str, dialect: str) -> Update:
+    """Stores the first time of a stage; for health, also the duration since the commit."""
+    values: dict[str, Any] = {column: _MOMENT}
+    if column == "healthy_at":
+        values["lead_s"] = _seconds(dialect, _T.committed_at, _MOMENT)
+    return sql_update(deployments).where(_SAME, _T[column].is_(None)).values(values)
+
+
+@cache
+def _restored(dialect: str) -> Update:
+    """Ends all failures of a service up to this time."""
+    return (
+        sql_update(deployments)
+        .where(
+            _T.service_id == bindparam("service"),
+            _T.failed_at <= _MOMENT,
+            _T.restored_at.is_(None),
+        )
+        .values(restored_at=_MOMENT, restore_s=_seconds(dialect, _T.failed_at, _MOMENT))
+    )
+
+
+def _seconds(dialect: str, start: Any, end: Any) -> ColumnElement[float]:
+    if dialect == "postgresql":
+        return cast(func.extract("epoch", end - start), Float)
+    days = func.julianday(end) - func.julianday(start)
+    return cast(func.round(days * 86_400, 3), Float)
+
+
+class LedgerWithDeployments(SqlLog[LedgerEntry]):
+    """Ledger rows; each append updates the deployments in the same transaction."""
+
+    async def append(self, entries: Iterable[LedgerEntry]) -> None:
+        added = list(entries)
+        await super().append(added)
+        dialect = self._connection.dialect
+        await self._begin([entry for entry in added if entry.stage in _DESIRED and entry.sequence])
+        for stage, column in _MILESTONES.items():
+            await self._reach(_reached(column, dialect), _at(stage, added), "at_sequence")
+        await self._reach(_restored(dialect), _at(LedgerStage.HEALTHY, added))
+        await self._reach(_REMOVED, _at(LedgerStage.REMOVED, added))
+
+    async def _begin(self, entries: Sequence[LedgerEntry]) -> None:
+        """Starts new desired states; the previous ones are replaced or reverted."""
+        if not entries:
+            return
+        is_postgres = self._connection.dialect == "postgresql"
+        insert = (postgresql.insert if is_postgres else sqlite.insert)(deployments)
+        rows = [_begun(entry) for entry in entries]
+        await self._connection.execute(insert.on_conflict_do_nothing(), rows)
+        for turn in _turns(entries):
+            await self._reach(_REVERTED, _at(LedgerStage.ROLLED_BACK, turn), "at_sequence")
+            await self._reach(_REPLACED, turn, "at_sequence")
+
+    async def _reach(self, statement: Any, entries: Iterable[LedgerEntry], *more: str) -> None:
+        """Runs a statement with service and time of each entry.
+
+        All transactions write rows in the order of services, so that no two wait for each other.
+        """
+        rows = [
+            {"service": entry.service_id, "moment": entry.at, **dict.fromkeys(more, entry.sequence)}
+            for entry in sorted(entries, key=attrgetter("service_id"))
+        ]
+        if rows:
+            await self._connection.execute(statement, rows)
+
+
+def _at(stage: LedgerStage, entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    return [entry for entry in entries if entry.stage is stage]
+
+
+def _turns(entries: Iterable[LedgerEntry]) -> list[list[LedgerEntry]]:
+    """Yields the first entry of each service, then the second ones:
+    each replaces the previous one.
+    """
+    turns: list[list[LedgerEntry]] = []
+    taken: Counter[str] = Counter()
+    for entry in entries:
+        if taken[entry.service_id] == len(turns):
+            turns.append([])
+        turns[taken[entry.service_id]].append(entry)
+        taken[entry.service_id] += 1
+    return turns
+
+
+def _begun(entry: LedgerEntry) -> dict[str, Any]:
+    """Returns the row of a new desired state."""
+    return {
+        "service_id": entry.service_id,
+        "sequence": entry.sequence,
+        "cluster_id": entry.cluster_id,
+        "stage": entry.stage,
+        "sha": entry.sha,
+        "revision_id": entry.revision_id,
+        "actor": entry.actor,
+        "desired_at": entry.at,
+        "committed_at": _moment(entry.detail.get("committed_at")),
+        "fetched_at": _moment(entry.detail.get("fetched_at")),
+    }
+
+
+class SqlDeployments(SqlReading[Deployment]):
+    """Reports over deployments."""
+
+    async def at(
+        self, moment: datetime, within: ReportFilter, visible: Visible, most: int
+    ) -> list[Deployment]:
+        """Returns the desired state of each service that existed at a moment."""
+        stood = and_(
+            _T.desired_at <= moment,
+            or_(_T.replaced_at.is_(None), _T.replaced_at > moment),
+            or_(_T.removed_at.is_(None), _T.removed_at > moment),
+        )
+        if self._connection.dialect == "sqlite":
+            # One index finds the rows; only these rows are read.
+            keys = select(_T.service_id, _T.sequence).where(stood)
+            stood = tuple_(_T.service_id, _T.sequence).in_(keys)
+        # For a whole fleet only the displayed columns, and times as the driver returns them.
+        kept = time_reader(self._connection.dialect)
+        moments = [type_coerce(_T[name], kept.type).label(name) for name in _TIMES]
+        rows = await self._connection.execute(
+            select(*(_T[name] for name in _NAMED), *moments)
+            .where(stood, *self._inside(within, visible))
+            .order_by(_T.cluster_id, _T.service_id)
+            .limit(most)
+        )
+        return [_shown(tuple(row), kept.read) for row in rows]
+
+    async def service_names(self, ids: Collection[str]) -> dict[str, str]:
+        return await self._texts(services.c.name, ids)
+
+    async def cluster_handles(self, ids: Collection[str]) -> dict[str, str]:
+        return await self._texts(clusters.c.handle, ids)
+
+    async def _texts(self, column: Column[str], ids: Collection[str]) -> dict[str, str]:
+        id = column.table.c.id
+        wanted = among(id, ids, self._connection.dialect)
+        rows = await self._connection.execute(select(id, column).where(wanted))
+        return dict(map(tuple, rows))
+
+    async def deployments_of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
+        """Returns all deployments of a commit, which may be abbreviated to seven characters."""
+        high = f"{sha}g"
+        found = self._rows.where(
+            _T.sha >= sha, _T.sha < high, *self._inside(ReportFilter(), visible)
+        )
+        return await self._fetch(found.order_by(_T.service_id, _T.sequence))
+
+    async def newest(self, within: ReportFilter, visible: Visible, most: int) -> list[Deployment]:
+        """Returns the most recent deployments."""
+        found = self._rows.where(*self._inside(within, visible))
+        return await self._fetch(found.order_by(_T.desired_at.desc()).limit(most))
+
+    async def edge(self) -> LedgerPosition:
+        """Returns the ledger's position; SQLite has one writer, so no transaction can be pending
+        there.
+        """
+        found = await self._connection.execute(_EDGES[self._connection.dialect])
+        last, oldest, newest = tuple[Any, ...](found.one())
+        return LedgerPosition(last or 0, oldest, newest)
+
+    async def ended(self, after: int, until: int, most: int) -> tuple[int, list[EndedDeployment]]:
+        """Returns deployments that first ended in rows after `after` up to `until`, and the last
+        examined row.
+        """
+        inside = ledger.c.id.between(after + 1, until)
+        rows = await self._connection.execute(
+            select(ledger.c.id).where(inside).order_by(ledger.c.id).limit(most)
+        )
+        ids = [id for (id,) in rows]
+        last = ids[-1] if len(ids) == most else max(after, until)
+        first = or_(
+            and_(ledger.c.stage == LedgerStage.HEALTHY, ledger.c.at == _T.healthy_at),
+            and_(ledger.c.stage.in_(_FAILURES), ledger.c.at == _T.failed_at),
+        )
+        same = and_(_T.service_id == ledger.c.service_id, _T.sequence == ledger.c.sequence)
+        found = await self._connection.execute(
+            self._rows.add_columns(services.c.name, clusters.c.handle, services.c.repository_id)
+            .select_from(ledger.join(deployments, same))
+            .join(services, services.c.id == _T.service_id)
+            .join(clusters, clusters.c.id == _T.cluster_id)
+            .where(ledger.c.id > after, ledger.c.id <= last, first)
+            .order_by(ledger.c.id)
+        )
+        width = len(self._names)
+        return last, [
+            EndedDeployment(Deployment(*row[:width]), *row[width:]) for row in map(tuple, found)
+        ]
+
+    async def figures(
+        self,
+        since: datetime,
+        until: datetime,
+        within: ReportFilter,
+        visible: Visible,
+        period: ReportPeriod | None = None,
+    ) -> DoraMetrics:
+        """Returns the metrics of the deployments that became desired in `[since, until)`."""
+        inside = and_(*self._inside(within, visible))
+        where = and_(_T.desired_at >= since, _T.desired_at < until, inside)
+        parts = await self._parts(inside, since, until, period)
+        counts = DeploymentCounts(
+            sum(part.begun for part in parts),
+            sum(part.healthy for part in parts),
+            sum(part.failed for part in parts),
+        )
+        ranks = await self._ranks(where)
+        shown = parts if period else ()
+        return DoraMetrics(since, until, counts, *ranks, tuple(shown))
+
+    async def _parts(
+        self,
+        inside: ColumnElement[bool],
+        since: datetime,
+        until: datetime,
+        period: ReportPeriod | None,
+    ) -> list[DeploymentCounts]:
+        length = period.length if period else until - since
+        last = int((until - since) / length) if period else 0
+        ends = [since + number * length for number in range(1, last + 1)]
+        edges = [since, *ends, until]
+        if self._connection.dialect == "postgresql":
+            counted = _by_number(inside, edges, length)
+        else:
+            counted = _by_ranges(inside, edges)
+        found = {
+            number: DeploymentCounts(*counts)
+            for number, *counts in await self._connection.execute(counted)
+        }
+        return [found.get(number, DeploymentCounts()) for number in range(len(edges) - 1)]
+
+    async def _ranks(self, where: ColumnElement[bool]) -> list[float | None]:
+        """Returns p50 and p90 of lead and restore times, by nearest rank."""
+        both = (_T.lead_s, _T.restore_s)
+        if self._connection.dialect == "postgresql":
+            ranked = [
+                func.percentile_disc(p).within_group(column) for column in both for p in _PARTS
+            ]
+            (row,) = await self._connection.execute(select(*ranked).where(where))
+            return list(row)
+        # All numbers in one text: much faster than a row for each.
+        texts = [func.json_group_array(column).filter(column.is_not(None)) for column in both]
+        (row,) = await self._connection.execute(select(*texts).where(where))
+        values = [sorted(orjson.loads(text)) for text in row]
+        return [
+            one[nearest_rank(len(one), part)] if one else None for one in values for part in _PARTS
+        ]
+
+    def _inside(self, within: ReportFilter, visible: Visible) -> list[ColumnElement[bool]]:
+        terms = [visible_rows(deployments, visible)]
+        if within.service_id:
+            terms.append(_T.service_id == within.service_id)
+        if within.cluster_id:
+            terms.append(_T.cluster_id == within.cluster_id)
+        if within.project_id:
+            of = select(clusters.c.id).where(clusters.c.project_id == within.project_id)
+            terms.append(_T.cluster_id.in_(of))
+        if within.repository_id:
+            of = select(services.c.id).where(services.c.repository_id == within.repository_id)
+            terms.append(_T.service_id.in_(of))
+        return terms
+
+
+def _transaction(edge: str) -> ColumnElement[int]:
+    """Returns a transaction number of the statement's snapshot; see PostgreSQL, 9.27."""
+    snapshot = getattr(func, f"pg_snapshot_{edge}")(func.pg_current_snapshot())
+    return cast(cast(snapshot, Text), BigInteger)
+
+
+_LAST = func.max(ledger.c.id)
+_EDGES = {
+    "postgresql": select(_LAST, _transaction("xmin"), _transaction("xmax")),
+    "sqlite": select(_LAST, literal(0), literal(0)),
+}
+_COUNTS = (
+    func.count(),
+    func.count(_T.healthy_at),
+    func.count(func.coalesce(_T.failed_at, _T.reverted_at)),
+)
+
+
+def _by_number(
+    inside: ColumnElement[bool], edges: Sequence[datetime], length: timedelta
+) -> Executable:
+    """Counts by the number of the part between edges, in one pass over the rows."""
+    start = bindparam("since", edges[0], _T.desired_at.type)
+    # Rounds seconds to the microseconds of the original value.
+    passed = func.floor(
+        _seconds("postgresql", start, _T.desired_at) / length.total_seconds() + 1e-9
+    )
+    number = cast(passed, Integer).label("number")
+    where = and_(inside, _T.desired_at >= start, _T.desired_at < edges[-1])
+    return select(number, *_COUNTS).where(where).group_by(number)
+
+
+def _by_ranges(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Executable:
+    """The variant for SQLite, which would otherwise sort all rows:
+    one index range for each part.
+    """
+    texts = [edge.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+             for edge in edges]  # fmt: skip
+    pairs = orjson.dumps(list(pairwise(texts))).decode()
+    each = func.json_each(pairs).table_valued("key", "value", name="part")
+    start, end = (func.json_extract(each.c.value, f"$[{n}]", type_=_T.desired_at.type)
+                  for n in (0, 1))  # fmt: skip
+    where = and_(inside, _T.desired_at >= start, _T.desired_at < end)
+    counted = select(func.json_array(*_COUNTS)).where(where).correlate(each).scalar_subquery()
+    parts = select(each.c.key, counted.label("counts")).select_from(each).cte("parts")
+    counts = (func.json_extract(parts.c.counts, f"$[{n}]") for n in range(len(_COUNTS)))
+    return select(parts.c.key, *counts)
+
+
+def _shown(row: tuple[Any, ...], read: Callable[[Any], datetime | None]) -> Deployment:
+    width = len(_NAMED)
+    fields: dict[str, Any] = dict(zip(_NAMED, row[:width], strict=True))
+    fields |= zip(_TIMES, map(read, row[width:]), strict=True)
+    return Deployment(**fields)
+
+
+def _moment(text: Any) -> datetime | None:
+    return datetime.fromisoformat(text) if isinstance(text, str) and text else None
+
+
+REPOSITORIES: Repositories = {
+    DeploymentStore: lambda tx: SqlDeployments(tx.connection, deployments, Deployment)
+}

@@ -1,0 +1,4 @@
+"""Export of traces with OpenTelemetry.
+
+Optional; the extra `otel`.
+"""

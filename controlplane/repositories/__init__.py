@@ -1,0 +1,4 @@
+"""Git and Helm repositories and OCI registries.
+
+No services: `RepositoryUsers` stands for them.
+"""

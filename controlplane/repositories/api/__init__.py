@@ -1,0 +1,4 @@
+"""Repositories in the GraphQL API.
+
+Thin resolvers over the operations.
+"""

@@ -1,0 +1,123 @@
+"""Credentials of repositories: validation, and merging of changes."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Final
+from urllib.parse import urlsplit
+
+from controlplane.repositories.model.repository import AuthMethod
+from core.errors import Invalid
+from core.remotes import normalize_proxy_url
+from core.spec.source import GitCredentials
+
+_MAX_TEXT = 64 << 10
+_SIGN_IN: Final = (
+    "username",
+    "password",
+    "private_key",
+    "passphrase",
+    "app_id",
+    "installation_id",
+    "api_url",
+)
+_CERTIFICATE: Final = ("client_certificate", "client_key")
+_OTHERS: Final = (("authority",), ("known_hosts",), ("proxy",))
+_WAY = ("authority", "proxy")
+_PEMS = ("client_certificate", "client_key", "authority")
+
+Texts = Mapping[str, str]
+
+
+def merge_credentials(
+    before: Texts, given: GitCredentials, *, other_way: bool = False
+) -> dict[str, str]:
+    """Merges a change into the stored credentials.
+
+    Sign-in and client certificate are each replaced as a whole. For all other fields an empty text
+    removes the value. `other_way` says that the connection's target changed elsewhere. Raises
+    Invalid if the credentials cannot work, or if a secret would be sent to another target than the
+    one it was given for.
+    """
+    changes = {name: text for name, text in asdict(given).items() if text is not None}
+    after = dict(before)
+    for group in (_SIGN_IN, _CERTIFICATE):
+        if any(changes.get(name) for name in group):
+            after = {name: text for name, text in after.items() if name not in group}
+            after |= {name: changes[name] for name in group if changes.get(name)}
+    for (name,) in _OTHERS:
+        if name in changes:
+            after[name] = changes[name]
+    after = {name: text for name, text in after.items() if text}
+    _check(after)
+    moved = other_way or any(before.get(name) != after.get(name) for name in _WAY)
+    if moved:
+        _require_secrets_again(before, after)
+    return after
+
+
+def auth_method_of(kept: Texts) -> AuthMethod | None:
+    """Returns the authentication method for these credentials; None: anonymous."""
+    if "app_id" in kept:
+        return AuthMethod.APP
+    if "private_key" in kept:
+        return AuthMethod.SSH
+    if "password" in kept or "username" in kept:
+        return AuthMethod.BASIC
+    return AuthMethod.CERTIFICATE if "client_certificate" in kept else None
+
+
+def _require_secrets_again(before: Texts, after: Texts) -> None:
+    """Requires the secret again when the connection's target changes.
+
+    Otherwise an editor could send a secret that they do not know to their own server.
+    """
+    for name in ("password", "private_key"):
+        if name in before and before.get(name) == after.get(name):
+            raise Invalid(
+                "must be given again when the proxy, certificate authority or cluster changes: "
+                "a secret is never sent to another target",
+                field="password" if name == "password" else "privateKey",
+            )
+
+
+def _check(kept: Texts) -> None:
+    for name, text in kept.items():
+        if len(text) > _MAX_TEXT:
+            raise Invalid(f"is longer than {_MAX_TEXT} characters", field=_camel(name))
+    for name in _PEMS:
+        if name in kept and "-----BEGIN " not in kept[name]:
+            raise Invalid("must be PEM text (-----BEGIN …)", field=_camel(name))
+    if ("client_certificate" in kept) != ("client_key" in kept):
+        raise Invalid("a client certificate needs its key", field="clientKey")
+    if "proxy" in kept:
+        normalize_proxy_url(kept["proxy"])
+    _check_app(kept)
+
+
+def _check_app(kept: Texts) -> None:
+    names = ("app_id", "installation_id", "private_key")
+    if "app_id" not in kept and "installation_id" not in kept:
+        return
+    for name in names:
+        if name not in kept:
+            raise Invalid("a GitHub App needs its id, installation and key", field=_camel(name))
+    for name in names[:2]:
+        if not kept[name].isascii() or not kept[name].isalnum():
+            raise Invalid("is not the id of a GitHub App", field=_camel(name))
+    if "api_url" in kept:
+        _check_api(kept["api_url"])
+
+
+def _check_api(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid or not url.isprintable() or " " in url or parts.query or parts.username:
+        raise Invalid("must be an https URL without credentials", field="apiUrl")
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

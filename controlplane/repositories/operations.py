@@ -1,0 +1,355 @@
+"""Git and Helm repositories."""
+
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from controlplane.access.operations.scopes import project_for
+from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.platform.conflicts import name_conflict
+from controlplane.platform.context import RENDER_SERVICES, OperationContext
+from controlplane.platform.names import check_text
+from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.retry import retry_operations
+from controlplane.repositories.model.credentials import auth_method_of, merge_credentials
+from controlplane.repositories.model.repository import GitHealth, Repository, origin_of
+from controlplane.repositories.ports import (
+    FollowedFiles,
+    RegistryAccount,
+    RepositoryStore,
+    RepositoryUsers,
+)
+from core.errors import Conflict, Invalid, NotFound
+from core.identity import ClusterId, RepositoryId
+from core.spec.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
+
+_NAMES = {RepositoryKind.GIT: "GitRepository", RepositoryKind.HELM: "HelmRepository"}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RepositoryChange:
+    """Changes to a repository. None leaves a field unchanged. Not printed, since it contains
+    secrets.
+
+    `via` is the id of the cluster through which the server is reached; empty: directly.
+    """
+
+    url: str | None = None
+    credentials: GitCredentials = field(default_factory=GitCredentials)
+    webhook_secret: str | None = None
+    decrypt: bool | None = None
+    project_id: str | None = None
+    via: str | None = None
+    submodules: bool | None = None
+    https_path: str | None = None
+    url_format: str | None = None
+
+    def links(self) -> dict[str, str | None]:
+        """The given settings for links to the repository's web pages; an empty text removes one."""
+        given = {"https_path": self.https_path, "url_format": self.url_format}
+        for name, text in given.items():
+            if text:
+                check_text(text, name, 2048)
+        return {name: text or None for name, text in given.items() if text is not None}
+
+
+@retry_operations
+class RepositoryOperations:
+    """Operations on repositories; tells the git cache which refs to follow.
+
+    Each call is for one kind; repositories of another kind are not found.
+    """
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+        self._followed: dict[str, frozenset[str]] = {}
+
+    async def page(
+        self, actor: Actor, query: PageQuery, kind: RepositoryKind = RepositoryKind.GIT
+    ) -> Page[Repository]:
+        require_member(actor)
+        visible = actor.policy.visible(ResourceKind.REPOSITORY)
+        query = replace(query, equals={**query.equals, "kind": kind}, visible=visible)
+        async with self._context.store.read() as tx:
+            page = await tx[RepositoryStore].page(query)
+        return replace(page, items=tuple(map(self._with_last_poll, page.items)))
+
+    async def get(
+        self,
+        actor: Actor,
+        id: str | None,
+        url: str | None = None,
+        kind: RepositoryKind = RepositoryKind.GIT,
+    ) -> Repository:
+        """Finds a repository by id, or else by URL. NotFound: it does not exist."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            found = await tx[RepositoryStore].get(id) if id else None
+            if found is None and url:
+                found = await tx[RepositoryStore].find(url=url)
+        if found is None or found.kind is not kind:
+            raise NotFound
+        require(actor, Verb.READ, found.target)
+        return self._with_last_poll(found)
+
+    async def create(
+        self,
+        actor: Actor,
+        change: RepositoryChange,
+        kind: RepositoryKind = RepositoryKind.GIT,
+    ) -> Repository:
+        require_member(actor)
+        now = self._context.clock.now()
+        blank = Repository(RepositoryId(self._context.new_id()), "", now, now, kind=kind)
+        async with self._context.store.write() as tx:
+            project = await project_for(tx, actor, ResourceKind.REPOSITORY, change.project_id)
+            await _check_via(tx, actor, change)
+            repository = self._changed(replace(blank, project_id=project), change)
+            if (known := await tx[RepositoryStore].find(url=repository.url)) is not None:
+                message = f"a repository with the URL {repository.url} already exists"
+                raise name_conflict(actor, known, message)
+            await tx[RepositoryStore].add(repository)
+            verb = f"create{_NAMES[kind]}"
+            await self._context.audit(tx, actor, verb, repository.url, repository.id)
+        self.follow(repository, FollowedFiles())
+        return repository
+
+    async def update(
+        self,
+        actor: Actor,
+        id: str,
+        change: RepositoryChange,
+        kind: RepositoryKind = RepositoryKind.GIT,
+    ) -> Repository:
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            before = await find_repository(tx, id, kind)
+            require(actor, Verb.WRITE, before.target)
+            await _check_via(tx, actor, change)
+            after = self._changed(before, change)
+            await tx[RepositoryStore].put(after)
+            files = await tx[RepositoryUsers].followed(id)
+            await self._context.audit(tx, actor, f"update{_NAMES[kind]}", after.url, id)
+        self.follow(after, files.get(id, FollowedFiles()))
+        return after
+
+    async def delete(
+        self, actor: Actor, id: str, kind: RepositoryKind = RepositoryKind.GIT
+    ) -> Repository:
+        """Deletes a repository. Conflict: services still use it."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            repository = await find_repository(tx, id, kind)
+            require(actor, Verb.WRITE, repository.target)
+            if users := await tx[RepositoryUsers].service_names(id):
+                names = ", ".join(sorted(users)[:5])
+                raise Conflict(
+                    f"{len(users)} services use this repository or are still being deleted: {names}"
+                )
+            await tx[RepositoryStore].remove(id)
+            await self._context.audit(tx, actor, f"delete{_NAMES[kind]}", repository.url, id)
+        self._context.manifests.forget(repository.id)
+        return repository
+
+    async def sync(
+        self, actor: Actor, id: str, kind: RepositoryKind = RepositoryKind.GIT
+    ) -> Repository:
+        """Fetches new commits or chart versions now."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            repository = await find_repository(tx, id, kind)
+            require(actor, Verb.WRITE, repository.target)
+            await self._context.audit(tx, actor, f"sync{_NAMES[kind]}", repository.url, id)
+        await self._context.manifests.hint(repository.id)
+        self._context.bus.publish(RENDER_SERVICES, f"{id}/")
+        return repository
+
+    async def webhook_secret(self, id: str) -> str | None:
+        """The signing secret of this repository's webhooks; None if it has none."""
+        async with self._context.store.read() as tx:
+            repository = await tx[RepositoryStore].get(id)
+        return None if repository is None else self._webhook_secret(repository)
+
+    async def account_for(self, project_id: str | None, image: str) -> RegistryAccount | None:
+        """Credentials for a container registry, from the project's repository whose URL matches the
+        image.
+
+        A registry is added like any repository, by its https URL; the longest matching URL wins.
+        """
+        async with self._context.store.read() as tx:
+            rows = await tx[RepositoryStore].select(project_id=project_id)
+        places = {row.url.partition("://")[2].rstrip("/"): row for row in rows}
+        leading = [place for place in places if f"{image}/".startswith(f"{place}/")]
+        row = places[max(leading, key=len)] if leading else None
+        given = self._credentials(row) if row else None
+        if given is None or given.password is None:
+            return None
+        return RegistryAccount(given.username or "", given.password)
+
+    async def check_key(self) -> None:
+        """Decrypts every secret once, so that a wrong key is detected at start.
+
+        TowlineError: a secret was sealed with another key.
+        """
+        async with self._context.store.read() as tx:
+            repositories = await tx[RepositoryStore].select()
+        for repository in repositories:
+            self._credentials(repository)
+            self._webhook_secret(repository)
+
+    async def follow_all(self) -> None:
+        """Tells the git cache at start about all repositories and the refs in use."""
+        async with self._context.store.read() as tx:
+            repositories = await tx[RepositoryStore].select()
+            files = await tx[RepositoryUsers].followed()
+        for repository in repositories:
+            self.follow(repository, files.get(repository.id, FollowedFiles()))
+
+    async def ensure_followed(self, repository_id: str, service_id: str) -> None:
+        """Ensures that the git cache follows the ref of a service."""
+        async with self._context.store.read() as tx:
+            ref = await tx[RepositoryUsers].followed_ref(service_id)
+        if ref is None or ref not in self._followed.get(repository_id, ()):
+            await self.update_followed_refs(repository_id)
+
+    async def update_followed_refs(self, repository_id: str) -> None:
+        """Tells the git cache about the refs of a repository that are in use now."""
+        async with self._context.store.read() as tx:
+            repository = await tx[RepositoryStore].get(repository_id)
+            files = await tx[RepositoryUsers].followed(repository_id)
+        if repository is not None:
+            self.follow(repository, files.get(repository_id, FollowedFiles()))
+
+    def follow(self, repository: Repository, files: FollowedFiles) -> None:
+        """Tells the git cache about a repository, with the refs and folders that services use."""
+        self._followed[repository.id] = files.refs
+        self._context.manifests.follow(
+            RepositorySpec(
+                repository.id,
+                repository.url,
+                files.refs,
+                self._credentials(repository),
+                via=repository.via,
+                submodules=repository.submodules,
+                project=repository.project_id,
+                folders=files.folders,
+                kind=repository.kind,
+            )
+        )
+
+    async def store_state(self, state: RepositoryState) -> None:
+        """Stores the git cache's state of a repository."""
+        async with self._context.store.write() as tx:
+            await tx[RepositoryStore].change(
+                state.repository_id,
+                health=_health(state),
+                error=state.error,
+                commits=dict(state.commits),
+                polled_at=state.polled_at if _is_asked(state) else None,
+                fetched_at=state.fetched_at,
+                size=state.size,
+                owner=state.owner,
+            )
+
+    async def store_polls(self) -> None:
+        """Stores the last poll of each repository; writes nothing if it did not change."""
+        async with self._context.store.read() as tx:
+            kept = await tx[RepositoryStore].select()
+        seen = [
+            now for repository in kept if (now := self._with_last_poll(repository)) != repository
+        ]
+        if seen:
+            async with self._context.store.write() as tx:
+                for repository in seen:
+                    await tx[RepositoryStore].change(repository.id, polled_at=repository.polled_at)
+
+    def _with_last_poll(self, kept: Repository) -> Repository:
+        """The repository with the last poll time that this process knows."""
+        state = self._context.manifests.state(kept.id)
+        if state is None or not _is_asked(state):
+            return kept
+        if kept.polled_at is not None and state.polled_at <= kept.polled_at:
+            return kept
+        return replace(kept, polled_at=state.polled_at)
+
+    def _changed(self, before: Repository, change: RepositoryChange) -> Repository:
+        after = replace(before, **change.links(), updated_at=self._context.clock.now())
+        if change.url is not None or not before.url:
+            origin = origin_of(change.url or "", before.kind)
+            after = replace(after, url=change.url or "")
+            if before.url and origin_of(before.url, before.kind) != origin:
+                # Credentials for one server must not be sent to another.
+                after = replace(after, sealed=None, auth_method=None)
+        if change.decrypt:
+            raise Invalid(
+                "git-crypt is not supported: remove it. SOPS files are decrypted with the age keys "
+                "in git.render.age_keys; store other secrets in service contexts",
+                field="decrypt",
+            )
+        if change.submodules is not None:
+            after = replace(after, submodules=change.submodules)
+        if change.via is not None:
+            after = replace(after, via=ClusterId(change.via) if change.via else None)
+        after = self._with_credentials(after, change.credentials, other_way=after.via != before.via)
+        if change.webhook_secret:
+            sealed = self._context.sealer.seal(
+                change.webhook_secret.encode(), f"webhook:{after.id}"
+            )
+            after = replace(after, sealed_webhook=sealed)
+        return after
+
+    def _with_credentials(
+        self, repository: Repository, given: GitCredentials, *, other_way: bool
+    ) -> Repository:
+        before = self._kept(repository)
+        kept = merge_credentials(before, given, other_way=other_way)
+        if kept == before:
+            return repository
+        sealed = self._context.sealer.seal(orjson.dumps(kept), f"repository:{repository.id}")
+        return replace(
+            repository, sealed=sealed if kept else None, auth_method=auth_method_of(kept)
+        )
+
+    def _webhook_secret(self, repository: Repository) -> str | None:
+        sealed = repository.sealed_webhook
+        if sealed is None:
+            return None
+        return self._context.sealer.open(sealed, f"webhook:{repository.id}").decode()
+
+    def _credentials(self, repository: Repository) -> GitCredentials | None:
+        kept = self._kept(repository)
+        return GitCredentials(**kept) if kept else None
+
+    def _kept(self, repository: Repository) -> dict[str, str]:
+        if repository.sealed is None:
+            return {}
+        plain = self._context.sealer.open(repository.sealed, f"repository:{repository.id}")
+        return orjson.loads(plain)
+
+
+def _health(state: RepositoryState) -> GitHealth | None:
+    """None until something uses the repository."""
+    if state.error:
+        return GitHealth.FAILED
+    return GitHealth.PULLABLE if _is_asked(state) else None
+
+
+def _is_asked(state: RepositoryState) -> bool:
+    """True if the git cache polls the server; it does not for unused repositories."""
+    return bool(state.error or state.commits or state.missing)
+
+
+async def _check_via(tx: Transaction, actor: Actor, change: RepositoryChange) -> None:
+    """NotFound: no such cluster. Forbidden: the actor may not use the cluster's network."""
+    if change.via:
+        await tx[RepositoryUsers].check_network(actor, change.via)
+
+
+async def find_repository(
+    tx: Transaction, id: str, kind: RepositoryKind | None = None
+) -> Repository:
+    """The repository with this id. NotFound: it does not exist, or has another kind."""
+    repository = await tx[RepositoryStore].get(id)
+    if repository is None or kind not in (None, repository.kind):
+        raise NotFound
+    return repository

@@ -1,0 +1,86 @@
+"""Ports of repositories."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from controlplane.authorization import Actor
+from controlplane.platform.ports import Rows
+from controlplane.repositories.model.repository import Repository
+from core.identity import RepositoryId
+from core.spec.source import GitCredentials
+
+
+class CredentialIssuer(Protocol):
+    """Repository credentials for agents that render."""
+
+    async def issue_read_token(self, repository_id: RepositoryId) -> GitCredentials | None:
+        """Returns credentials for this repository only, which expire within the hour.
+
+        None: there are none to issue; the agent needs none, or has its own. Raises Unavailable.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RegistryAccount:
+    """Credentials for a registry. Never print them."""
+
+    username: str
+    password: str
+
+
+class Registries(Protocol):
+    """Image registries. `image` includes its registry and has no tag.
+
+    Raises Unavailable if the registry does not answer or denies access (with `retry_after` if it
+    gives a time), NotFound for a missing image or tag, Invalid for too large results.
+    """
+
+    async def tags(self, image: str, account: RegistryAccount | None) -> list[str]:
+        """Returns all tags of an image, at most 20,000."""
+        ...
+
+    async def digest(self, image: str, tag: str, account: RegistryAccount | None) -> str:
+        """Returns the current digest of a tag."""
+        ...
+
+    async def made(self, image: str, tag: str, account: RegistryAccount | None) -> datetime:
+        """Returns the build time of a tag's image."""
+        ...
+
+
+class RepositoryStore(Rows[Repository], Protocol):
+    """Connected repositories of manifests and charts."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedFiles:
+    """The refs and folders of a repository that services use."""
+
+    refs: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+
+
+class RepositoryUsers(Protocol):
+    """Services that take files from repositories."""
+
+    async def followed(self, repository_id: str | None = None) -> Mapping[str, FollowedFiles]:
+        """Returns what services use of one repository or of all, by repository id."""
+        ...
+
+    async def followed_ref(self, service_id: str) -> str | None:
+        """Returns the ref that a service follows; None: there is no such service."""
+        ...
+
+    async def service_names(self, repository_id: str) -> list[str]:
+        """Returns the names of the services that use a repository, deleted ones included."""
+        ...
+
+    async def check_network(self, actor: Actor, cluster_id: str) -> None:
+        """Checks that the actor may reach a repository through the network of a cluster.
+
+        NotFound: there is no such cluster. Forbidden: the actor may not change it.
+        """
+        ...

@@ -1,0 +1,40 @@
+"""Tables of repositories."""
+
+from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, String, Table, Text
+
+from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
+from controlplane.platform.store.rows import rows
+from controlplane.platform.store.schema import _id, _times, metadata
+from controlplane.platform.store.transaction import Repositories
+from controlplane.repositories.model.repository import AuthMethod, GitHealth, Repository
+from controlplane.repositories.ports import RepositoryStore
+from core.spec.source import Commit, RepositoryKind
+
+repositories = Table(
+    "repositories",
+    metadata,
+    _id(),
+    Column("url", String(2048), nullable=False, unique=True),
+    *_times(),
+    Column("auth_method", EnumColumn(AuthMethod)),
+    Column("sealed", LargeBinary),
+    Column("sealed_webhook", LargeBinary),
+    Column("decrypt", Boolean, nullable=False),
+    Column("health", EnumColumn(GitHealth)),
+    Column("error", Text),
+    Column("commits", JsonColumn(dict[str, Commit]), nullable=False),
+    Column("polled_at", UtcColumn),
+    Column("fetched_at", UtcColumn),
+    Column("via", String(36)),
+    Column("submodules", Boolean, nullable=False),
+    Column("size", BigInteger),
+    Column("owner", String(255)),
+    Column("project_id", String(36), index=True),
+    Column("https_path", String(2048)),
+    Column("url_format", String(2048)),
+    Column("kind", EnumColumn(RepositoryKind), nullable=False),
+)
+
+REPOSITORIES: Repositories = {
+    RepositoryStore: rows(repositories, Repository, ("url",)),
+}

@@ -1,0 +1,4 @@
+"""Search over the objects of all clusters, and over names.
+
+Read-only.
+"""

@@ -1,0 +1,123 @@
+"""Search: objects of all clusters by their properties, and any resource by part of its name."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from controlplane.audit.model.chains import AuditFilter
+from controlplane.audit.ports import AuditLog
+from controlplane.authorization import Actor, ResourceKind, Verb, Visible, require_member
+from controlplane.clusters.ports import ClusterStore
+from controlplane.pipelines.ports import PipelineStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.names import check_text
+from controlplane.platform.ports import MAX_PAGE_ROWS, PageQuery, Rows, Transaction
+from controlplane.search.model import NamedItem, parse_search, rank_by_name
+from controlplane.search.ports import SearchPage, SearchStore
+from controlplane.secrets.ports import SecretStore
+from controlplane.services.model.status_codes import ClusterMapRow
+from controlplane.services.ports import ServiceStore
+from core.errors import Invalid, LimitExceeded
+
+MAX_RESULTS = 50
+MAX_CHANGES = 5_000
+_MAX_NAMED = 1_000
+_OVERLAP = timedelta(minutes=1)
+_CLUSTER_TIMES = ("updated_at", "pinged_at", "ending_at", "deleted_at")
+_HARD_DELETED: Mapping[ResourceKind, tuple[Callable[[Transaction], Rows[Any]], str]] = {
+    ResourceKind.PIPELINE: (lambda tx: tx[PipelineStore], "deletePipeline"),
+    ResourceKind.SECRET: (lambda tx: tx[SecretStore], "deleteSecret"),
+}
+"""Kinds whose rows are deleted, and the audit action of their deletion."""
+_PLACES = (
+    ResourceKind.CLUSTER,
+    ResourceKind.SERVICE,
+    ResourceKind.GROUP,
+    ResourceKind.REPOSITORY,
+    ResourceKind.PIPELINE,
+)
+
+
+class SearchOperations:
+    """Operations that search everything the actor may read."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def objects(self, actor: Actor, text: str, first: int, after: str | None) -> SearchPage:
+        """Objects that match a query; see `controlplane.search.model`.
+
+        Invalid: a malformed query.
+        """
+        require_member(actor)
+        if not 1 <= first <= MAX_PAGE_ROWS:
+            raise Invalid(f"must be 1 to {MAX_PAGE_ROWS}", field="first")
+        question = parse_search(text)
+        async with self._context.store.read() as tx:
+            visible = actor.policy.visible(ResourceKind.SERVICE)
+            return await tx[SearchStore].objects(question, visible, first, after)
+
+    async def places(self, actor: Actor, text: str, most: int = 10) -> Sequence[NamedItem]:
+        """Resources of all named kinds by part of their name, best match first."""
+        require_member(actor)
+        check_text(text, "q", 200)
+        if not 1 <= most <= MAX_RESULTS:
+            raise Invalid(f"1 to {MAX_RESULTS}", field="first")
+        allowed = {
+            kind: actor.policy.visible(kind)
+            for kind in _PLACES
+            if actor.policy.anywhere(Verb.READ, kind)
+        }
+        async with self._context.store.read() as tx:
+            return rank_by_name(await tx[SearchStore].places(text, allowed), text, most)
+
+    async def fleet_map(
+        self, actor: Actor, query: PageQuery, clusters: Collection[str] | None = None
+    ) -> list[ClusterMapRow]:
+        """One row per cluster, or per given cluster, with a letter for each matching service."""
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(ResourceKind.SERVICE))
+        async with self._context.store.read() as tx:
+            return await tx[ServiceStore].fleet_map(query, clusters)
+
+    async def changed_since(self, actor: Actor, kind: ResourceKind, moment: datetime) -> list[str]:
+        """Ids of services, clusters, pipelines or secrets that changed or were deleted since
+        `moment`.
+
+        Subscribers use it to catch up after a gap. LimitExceeded: so many changed that reading the
+        list again is faster.
+        """
+        require_member(actor)
+        visible = actor.policy.visible(kind)
+        # The overlap covers transactions that were open at that moment.
+        start, most = moment - _OVERLAP, MAX_CHANGES + 1
+        async with self._context.store.read() as tx:
+            if kind is ResourceKind.SERVICE:
+                found = await tx[ServiceStore].changed_since(start, visible, most)
+            elif kind is ResourceKind.CLUSTER:
+                found = await tx[ClusterStore].since(_CLUSTER_TIMES, start, visible, most)
+            else:
+                rows, removal = _HARD_DELETED[kind]
+                found = await rows(tx).since(["updated_at"], start, visible, most)
+                found += await _deleted(tx, removal, start, visible)
+        if len(found) > MAX_CHANGES:
+            raise LimitExceeded(f"more than {MAX_CHANGES:,} changes: read the list again")
+        return found
+
+    async def concerned(
+        self, actor: Actor, services: Collection[str], clusters: Collection[str]
+    ) -> set[str] | None:
+        """The clusters of changed services, and changed clusters; None if there are too many."""
+        require_member(actor)
+        if len(services) + len(clusters) > _MAX_NAMED:
+            return None
+        async with self._context.store.read() as tx:
+            return {*clusters, *await tx[ServiceStore].clusters_of(services)} - {""}
+
+
+async def _deleted(tx: Transaction, action: str, since: datetime, visible: Visible) -> list[str]:
+    """Ids of the newest deleted resources, which only the audit log contains."""
+    query = PageQuery(MAX_PAGE_ROWS, visible=visible, newest=True)
+    page = await tx[AuditLog].search(AuditFilter(action=action, since=since), query)
+    return [item.target_id for item in page.items]

@@ -1,0 +1,253 @@
+"""Search over the inventory and names: trigrams and keys in PostgreSQL, scans in SQLite."""
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    case,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    type_coerce,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.exc import PendingRollbackError
+from sqlalchemy.types import Text
+
+from controlplane.access import store as access_store
+from controlplane.authorization import ResourceKind, Visible
+from controlplane.clusters import store as clusters_store
+from controlplane.clusters.store import clusters
+from controlplane.pipelines import store as pipelines_store
+from controlplane.platform.ports import MAX_FOUND
+from controlplane.platform.store.columns import contains, is_like
+from controlplane.platform.store.connection import StoreConnection
+from controlplane.platform.store.rows import SqlReading
+from controlplane.platform.store.transaction import Repositories
+from controlplane.platform.store.visibility import visible_rows
+from controlplane.repositories import store as repositories_store
+from controlplane.search.model import (
+    ImageTerm,
+    Key,
+    NamedItem,
+    NamedItemKind,
+    ParsedSearch,
+    SearchHit,
+    removed_by,
+)
+from controlplane.search.ports import SearchPage, SearchStore
+from controlplane.services.model.service import Component, ComponentState
+from controlplane.services.store import tables as services_store
+from controlplane.services.store.tables import components, images, services
+
+_C = components.c
+_INDEXES, _ANYTHING = (text(f"SET enable_seqscan = {how}") for how in ("off", "DEFAULT"))
+_MAX_IMAGES = 2_000
+_CANDIDATES = 50
+_PLACES = (
+    (NamedItemKind.CLUSTER, ResourceKind.CLUSTER, clusters_store.clusters, "handle"),
+    (NamedItemKind.SERVICE, ResourceKind.SERVICE, services_store.services, "name"),
+    (NamedItemKind.GROUP, ResourceKind.GROUP, access_store.groups, "name"),
+    (NamedItemKind.REPOSITORY, ResourceKind.REPOSITORY, repositories_store.repositories, "url"),
+    (NamedItemKind.PIPELINE, ResourceKind.PIPELINE, pipelines_store.pipelines, "name"),
+)
+
+
+class SqlSearch:
+    """Implements `Search` on a connection."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._connection = connection
+        self._dialect = connection.dialect
+        self._is_postgres = connection.dialect == "postgresql"
+        self._components = SqlReading(connection, components, Component)
+
+    async def objects(
+        self, question: ParsedSearch, visible: Visible, first: int, after: str | None
+    ) -> SearchPage:
+        """Returns objects in the order of their ids, and their number up to the count limit.
+
+        A search with few results is answered from all of them: the planner must not scan two
+        million rows in order for a few matches. A search with many results is scanned in order.
+        """
+        where = and_(visible_rows(components, visible), *await self._terms(question))
+        ids = await self._limited_ids(where, by_indexes=self._has_rare_terms(question))
+        if len(ids) > MAX_FOUND:
+            following = where if after is None else and_(where, _C.id > after)
+            page = select(_C.id).where(following).order_by(_C.id).limit(first + 1)
+            shown = list((await self._connection.execute(page)).scalars())
+        else:
+            shown = [id for id in ids if after is None or id > after][: first + 1]
+        rows = await self._found(shown[:first])
+        return SearchPage(tuple(rows), len(shown) > first, len(ids))
+
+    def _has_rare_terms(self, question: ParsedSearch) -> bool:
+        """Returns whether words and terms may match fewer rows together than PostgreSQL expects.
+
+        PostgreSQL assumes that terms are independent of each other.
+        """
+        several = len(question.words) + len(question.terms) > 1
+        return self._is_postgres and several and any(len(word) > 2 for word in question.words)
+
+    async def _limited_ids(self, where: ColumnElement[bool], *, by_indexes: bool) -> list[str]:
+        """Returns the ids of the first matches, up to the count limit, in order.
+
+        `by_indexes` plans as if all matches were requested, by the indexes for all terms. With a
+        limit, PostgreSQL expects to find enough matches early, and reads a million rows if there
+        are none.
+        """
+        few: Select[Any] = select(_C.id).where(where)
+        if not by_indexes:
+            return sorted((await self._connection.execute(few.limit(MAX_FOUND + 1))).scalars())
+        every = few.cte("every").prefix_with("MATERIALIZED")
+        try:
+            await self._connection.execute(_INDEXES)
+            found = await self._connection.execute(select(every.c.id).limit(MAX_FOUND + 1))
+        finally:
+            # No transaction ends the setting after a read; it ends with the connection.
+            with suppress(PendingRollbackError):
+                await self._connection.execute(_ANYTHING)
+        return sorted(found.scalars())
+
+    async def places(self, text: str, allowed: dict[ResourceKind, Visible]) -> list[NamedItem]:
+        """Returns candidates whose names contain a text: of each kind the shortest names."""
+        found: list[NamedItem] = []
+        for kind, right, table, column in _PLACES:
+            if right in allowed:
+                found += await self._named(kind, table, column, text, allowed[right])
+        return found
+
+    async def _named(
+        self, kind: NamedItemKind, table: Any, column: str, text: str, visible: Visible
+    ) -> list[NamedItem]:
+        name = table.c[column]
+        where = [contains(name, text, self._dialect), visible_rows(table, visible)]
+        if "deleted_at" in table.c:
+            where.append(table.c.deleted_at.is_(None))
+        fits = case((func.lower(name) == text.lower(), 0), else_=1)
+        begins = case((name.istartswith(text, autoescape=True), 0), else_=1)
+        order = (fits, begins, func.length(name), name)
+        best = select(table.c.id).where(*where).order_by(*order).limit(_CANDIDATES)
+        asked: Any = select(table.c.id, name, literal(""))
+        if table is services:
+            asked = select(table.c.id, name, clusters.c.handle).join(
+                clusters, clusters.c.id == services.c.cluster_id
+            )
+        rows: Any = await self._connection.execute(asked.where(table.c.id.in_(best)))
+        return [NamedItem(kind, *row) for row in rows]
+
+    async def _found(self, ids: Sequence[str]) -> list[SearchHit]:
+        rows = await self._components.select(id=list(ids)) if ids else []
+        cluster = await self._by_id(clusters, {row.cluster_id for row in rows}, "handle")
+        service = await self._by_id(services, {row.service_id for row in rows}, "name")
+        return [
+            SearchHit(
+                row,
+                service.get(row.service_id, ("",))[0],
+                *cluster.get(row.cluster_id, ("", None)),
+            )
+            for row in rows
+        ]
+
+    async def _by_id(self, table: Any, ids: Collection[str], name: str) -> dict[str, tuple]:
+        columns = [table.c[name], table.c.pinged_at] if table is clusters else [table.c[name]]
+        rows = await self._connection.execute(select(table.c.id, *columns).where(
+            table.c.id.in_(ids)))  # fmt: skip
+        return {row[0]: tuple(row[1:]) for row in rows}
+
+    async def _terms(self, question: ParsedSearch) -> list[ColumnElement[bool]]:
+        terms: list[ColumnElement[bool]] = [
+            contains(_C.name, word, self._dialect) for word in question.words
+        ]
+        terms += [self._of(key, values) for key, values in question.terms.items()]
+        if question.images:
+            terms.append(self._has_image(question.images, await self._images(question.images)))
+        return terms
+
+    def _of(self, key: Key, values: Sequence[str]) -> ColumnElement[bool]:
+        if key is Key.HEALTH:
+            return _C.state.in_([ComponentState(value) for value in values])
+        if key is Key.LABEL:
+            return or_(*(self._has_label(value) for value in values))
+        if key is Key.DEPRECATED:
+            return _is_api(api for value in values for api in removed_by(value))
+        if key is Key.API:
+            return or_(*(_of_version(value) for value in values))
+        if key in _INNER:
+            outer, column, name = _INNER[key]
+            within = select(column).where(or_(*(self._like(name, value) for value in values)))
+            return outer.in_(within)
+        return or_(*(self._like(_C[key.value], value) for value in values))
+
+    def _like(self, column: Any, value: str) -> ColumnElement[bool]:
+        """Matches a column by value or pattern; kinds ignore case."""
+        if column is _C.kind and "*" not in value:
+            return column.in_({value, value.capitalize(), value[:1].upper() + value[1:]})
+        return is_like(column, _pattern(value), self._dialect) if "*" in value else column == value
+
+    async def _images(self, terms: Sequence[ImageTerm]) -> list[str]:
+        """Selects the matching images; there are few, so versions are compared here."""
+        likely = or_(*(images.c.name.like(_pattern(f"*{t.name}"), escape="\\") for t in terms))
+        rows = await self._connection.execute(select(images).where(likely))
+        found = [
+            row.image for row in rows if any(term.matches(row.name, row.tag) for term in terms)
+        ]
+        return found[:_MAX_IMAGES]
+
+    def _has_image(self, terms: Sequence[ImageTerm], names: list[str]) -> ColumnElement[bool]:
+        if self._is_postgres:
+            wanted = literal(names, ARRAY(Text()))
+            return type_coerce(_C.images, JSONB).has_any(wanted)
+        each = func.json_each(_C.images).table_valued("value", name="image")
+        found = select(literal(1)).select_from(each).where(each.c.value.in_(names)).exists()
+        # Most rows are excluded by their text, before the JSON is parsed.
+        held = type_coerce(_C.images, Text)
+        return and_(or_(*(held.like(_pattern(f"*{t.name}*"), escape="\\") for t in terms)), found)
+
+    def _has_label(self, text: str) -> ColumnElement[bool]:
+        name, equals, value = text.partition("=")
+        if self._is_postgres:
+            labels = type_coerce(_C.labels, JSONB)
+            return labels.contains({name: value}) if equals else labels.has_key(name)
+        each = func.json_each(_C.labels).table_valued("key", "value", name="label")
+        found = select(literal(1)).select_from(each).where(each.c.key == name)
+        # Most rows are excluded by their text, before the JSON is parsed.
+        likely = func.instr(type_coerce(_C.labels, Text), orjson.dumps(value or name).decode()) > 0
+        return and_(likely, (found.where(each.c.value == value) if equals else found).exists())
+
+
+_OWNERS = components.alias("owners")
+_INNER = {
+    Key.OWNER: (_C.owner_uid, _OWNERS.c.uid, _OWNERS.c.name),
+    Key.SERVICE: (_C.service_id, services.c.id, services.c.name),
+    Key.CLUSTER: (_C.cluster_id, clusters.c.id, clusters.c.handle),
+}
+
+
+def _pattern(value: str) -> str:
+    plain = value.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+    return plain.replace("*", "%")
+
+
+def _of_version(api: str) -> ColumnElement[bool]:
+    group, slash, version = api.rpartition("/")
+    return and_(_C.group == group, _C.version == version) if slash else _C.version == version
+
+
+def _is_api(apis: Any) -> ColumnElement[bool]:
+    return or_(
+        False,
+        *(and_(_C.kind == k, _C.group == g, _C.version == v) for g, v, k in apis),
+    )
+
+
+REPOSITORIES: Repositories = {
+    SearchStore: lambda tx: SqlSearch(tx.connection),
+}

@@ -1,0 +1,113 @@
+"""HashiCorp Vault and OpenBao over their HTTP API: the transit engine, and KV version 2."""
+
+import base64
+import binascii
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from controlplane.secrets.backends.http import JsonClient
+from core.errors import Invalid, NotFound, Unavailable
+
+
+class Vault:
+    """One Vault, and the token for it."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        title: str = "",
+        namespace: str = "",
+        ca_file: Path | None = None,
+    ) -> None:
+        self.title = title or f"Vault at {url}"
+        self._client = JsonClient(self.title, url, ca_file)
+        self._headers = {"X-Vault-Token": token, "X-Vault-Request": "true"}
+        if namespace:
+            self._headers["X-Vault-Namespace"] = namespace
+
+    async def read(self, path: str) -> dict[str, Any]:
+        """Returns the `data` of a path. Raises NotFound, Forbidden, Unavailable."""
+        return self._data(await self._client.ask("GET", f"/v1/{_quoted(path)}", self._headers))
+
+    async def write(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Writes to a path and returns the `data` of the response."""
+        url = f"/v1/{_quoted(path)}"
+        return self._data(await self._client.ask("POST", url, self._headers, body))
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._client.close()
+
+    def _data(self, answer: dict[str, Any]) -> dict[str, Any]:
+        data = answer.get("data")
+        if not isinstance(data, dict):
+            raise Unavailable(f"{self.title} sent a response without data")
+        return data
+
+
+class TransitKek:
+    """Implements `KeyEncryption` with a key of the transit engine, which never leaves Vault.
+
+    The context is sent as `associated_data`: the key must be of an AEAD type, as by default.
+    """
+
+    def __init__(self, vault: Vault, key: str, mount: str = "transit") -> None:
+        self.name = f"vault:{mount}/{key}"[:255]
+        self._vault = vault
+        self._key = key
+        self._mount = mount
+
+    async def wrap(self, key: bytes, context: str) -> bytes:
+        body = {"plaintext": _b64(key), "associated_data": _b64(context.encode())}
+        answer = await self._vault.write(f"{self._mount}/encrypt/{self._key}", body)
+        return str(answer.get("ciphertext", "")).encode()
+
+    async def unwrap(self, wrapped: bytes, context: str) -> bytes:
+        body = {"ciphertext": wrapped.decode(), "associated_data": _b64(context.encode())}
+        answer = await self._vault.write(f"{self._mount}/decrypt/{self._key}", body)
+        try:
+            return base64.b64decode(answer.get("plaintext", ""), validate=True)
+        except (binascii.Error, TypeError):
+            raise Unavailable(f"{self._vault.title} returned no key") from None
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._vault.close()
+
+
+class KvStore:
+    """A KV engine of version 2. `prefix` may contain `{project}`, the name of the requesting
+    project.
+    """
+
+    def __init__(self, vault: Vault, mount: str = "secret", prefix: str = "") -> None:
+        self._vault = vault
+        self._mount = mount
+        self._prefix = prefix
+
+    async def value(self, path: str, key: str, project: str) -> bytes:
+        """Returns one value of a secret. Raises NotFound, Forbidden, Unavailable."""
+        prefix = self._prefix.replace("{project}", project).strip("/")
+        whole = "/".join(part for part in (self._mount, "data", prefix, path) if part)
+        held = (await self._vault.read(whole)).get("data") or {}
+        value = held.get(key)
+        if value is None:
+            raise NotFound(f"{self._vault.title} has no such value")
+        if not isinstance(value, str):
+            raise Invalid(f"{self._vault.title} holds a value there that is not text")
+        return value.encode()
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._vault.close()
+
+
+def _quoted(path: str) -> str:
+    return quote(path, safe="/")
+
+
+def _b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

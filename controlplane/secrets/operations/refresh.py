@@ -1,0 +1,83 @@
+"""Reads secret values from external sources when they are due; keeps the last valid value."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require, require_member
+from controlplane.platform.context import SECRET, OperationContext
+from controlplane.secrets.model.secret import Secret, check_value
+from controlplane.secrets.operations.secrets import add_version
+from controlplane.secrets.ports import ExternalSecrets, SecretStore
+from controlplane.services.model.service import Service
+from controlplane.services.operations.generations import wake_agents
+from core.errors import Conflict, NotFound, TowlineError
+
+
+class SecretRefresher:
+    """Refreshes secrets with a source; one replica at a time reads each source."""
+
+    def __init__(self, deps: OperationContext, sources: ExternalSecrets) -> None:
+        self._context = deps
+        self._sources = sources
+
+    async def due(self) -> list[str]:
+        """Ids of secrets whose sources have to be read now."""
+        async with self._context.store.read() as tx:
+            found = await tx[SecretStore].past("due_at", self._context.clock.now())
+        return [secret.id for secret in found]
+
+    async def ask(self, actor: Actor, id: str) -> Secret:
+        """Requests a refresh now. Conflict: the secret has no source."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            secret = await tx[SecretStore].find(id=id)
+            if secret is None:
+                raise NotFound
+            require(actor, Verb.WRITE, secret.target)
+            if secret.source is None:
+                raise Conflict(f"secret {secret.name!r} has no source: set its value instead")
+            await tx[SecretStore].change(id, due_at=self._context.clock.now())
+            await self._context.audit(tx, actor, "refreshSecret", secret.name, id)
+        self._context.bus.publish(SECRET, id)
+        return secret
+
+    async def refresh(self, id: str) -> None:
+        """Refreshes a secret if it is due; stores errors on the secret."""
+        secret = await self._claimed(id)
+        if secret is None or secret.source is None:
+            return
+        try:
+            place = secret.project_id or DEFAULT_PROJECT
+            value = check_value(await self._sources.read(secret.source, place))
+        except TowlineError as error:
+            await self._keep(secret, None, error.message)
+            return
+        await self._keep(secret, value, "")
+
+    async def _claimed(self, id: str) -> Secret | None:
+        """The secret, unless another replica reads it. Sets the next due time before reading."""
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            secret = await tx[SecretStore].find(id=id)
+            if secret is None or secret.due_at is None or secret.due_at > now:
+                return None
+            await tx[SecretStore].change(id, due_at=now + timedelta(seconds=secret.refresh_s))
+        return None if secret.rotating else secret
+
+    async def _keep(self, before: Secret, value: bytes | None, problem: str) -> None:
+        moved: list[Service] = []
+        async with self._context.store.write() as tx:
+            secret = await tx[SecretStore].find(id=before.id)
+            if secret is None or secret.source != before.source or secret.rotating:
+                return
+            after = replace(secret, problem=problem[:1000])
+            if value is not None:
+                now = self._context.clock.now()
+                after, moved = await add_version(
+                    self._context, tx, after, value, str(secret.source)[:320]
+                )
+                after = replace(after, refreshed_at=now)
+            await tx[SecretStore].put(after)
+        if (after.current, after.problem) != (secret.current, secret.problem):
+            self._context.bus.publish(SECRET, before.id)
+        wake_agents(self._context, moved)

@@ -1,0 +1,110 @@
+"""Secret rotations: applies the state machine of `domain.rotation` to the store."""
+
+from dataclasses import replace
+
+from controlplane.platform.context import SECRET, OperationContext
+from controlplane.platform.ports import Transaction
+from controlplane.secrets.model.rotation import (
+    RotationDecision,
+    RotationPhase,
+    RotationStep,
+    advance_rotation,
+    apply_decision,
+)
+from controlplane.secrets.model.secret import Secret
+from controlplane.secrets.operations.uses import (
+    consumers,
+    follow_current_version,
+    move_uses,
+)
+from controlplane.secrets.ports import SecretStore, SecretVersionStore
+from controlplane.services.model.service import Service
+from controlplane.services.operations.generations import wake_agents
+from controlplane.services.ports import SecretUseStore
+from core.errors import Conflict, NotFound
+
+
+async def decide_rotation(
+    deps: OperationContext, tx: Transaction, secret: Secret, decision: RotationDecision, by: str
+) -> tuple[Secret, list[Service]]:
+    """Applies a user's decision to a rotation.
+
+    Conflict: not possible now, or no rotation is active.
+    """
+    if secret.rotation is None:
+        raise Conflict(f"secret {secret.name!r} has no active rotation")
+    found = await consumers(tx, secret)
+    done = apply_decision(secret.rotation, decision, found, deps.clock.now())
+    return await _carried_out(deps, tx, secret, done, by)
+
+
+class Rotations:
+    """Steps of rotations that need no decision of a user."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def rotating(self) -> set[str]:
+        """Ids of secrets with an active rotation."""
+        async with self._context.store.read() as tx:
+            return {secret.id for secret in await tx[SecretStore].select() if secret.rotating}
+
+    async def behind(self) -> list[str]:
+        """Ids of secrets with services on an older version, for example after a cluster was
+        unfrozen."""
+        async with self._context.store.read() as tx:
+            current = {secret.id: secret.current for secret in await tx[SecretStore].select()}
+            uses = await tx[SecretUseStore].select(pinned=False)
+        return sorted({use.secret_id for use in uses if use.version != current[use.secret_id]})
+
+    async def advance(self, secret_id: str) -> None:
+        """Advances a rotation as far as possible; without one, moves services to the current
+        version."""
+        deps = self._context
+        async with deps.store.write() as tx:
+            secret = await tx[SecretStore].find(id=secret_id)
+            if secret is None:
+                return
+            if secret.rotation is None or not secret.rotation.active:
+                moved, after = await follow_current_version(deps, tx, secret, "towline"), secret
+            else:
+                found = await consumers(tx, secret)
+                done = advance_rotation(secret.rotation, found, deps.clock.now())
+                after, moved = await _carried_out(deps, tx, secret, done, secret.rotation.by)
+        if after != secret:
+            deps.bus.publish(SECRET, secret_id)
+        wake_agents(deps, moved)
+
+
+async def destroy_version(
+    deps: OperationContext, tx: Transaction, secret: Secret, number: int
+) -> None:
+    """Deletes a version's value and keeps its row. Conflict: it is current, or in use."""
+    row = await tx[SecretVersionStore].find(secret_id=secret.id, number=number)
+    if row is None:
+        raise NotFound
+    if number == secret.current:
+        raise Conflict(f"version {number} of {secret.name!r} is the current one")
+    if uses := await tx[SecretUseStore].select(secret_id=secret.id, version=number):
+        raise Conflict(f"version {number} of {secret.name!r} is used by {len(uses)} services")
+    if row.revoked_at is None:
+        await tx[SecretVersionStore].change(row.id, sealed=None, revoked_at=deps.clock.now())
+
+
+async def _carried_out(
+    deps: OperationContext, tx: Transaction, secret: Secret, done: RotationStep, by: str
+) -> tuple[Secret, list[Service]]:
+    """Writes the state of a step, and carries out its actions, in one transaction."""
+    after = replace(secret, rotation=done.rotation)
+    moved: list[Service] = []
+    if done.move:
+        uses = await tx[SecretUseStore].select(id=done.move)
+        moved = await move_uses(deps, tx, secret, uses, done.rotation.new, by)
+    if done.revoke:
+        after = replace(after, current=done.rotation.new)
+        await destroy_version(deps, tx, after, done.rotation.old)
+    if done.rotation.phase is RotationPhase.ABORTED:
+        moved += await follow_current_version(deps, tx, after, by)
+    if after != secret:
+        await tx[SecretStore].put(after)
+    return after, moved

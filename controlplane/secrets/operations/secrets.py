@@ -1,0 +1,330 @@
+"""Secrets: their values, versions and uses.
+
+The API never returns values. They leave only sealed for the agent of the cluster that needs them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from controlplane.access.model.users import UserKind
+from controlplane.access.operations.scopes import project_for
+from controlplane.access.operations.users import require_permissions_of_user
+from controlplane.access.ports import UserStore
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.clusters.operations.freezes import check_not_frozen
+from controlplane.platform.context import SECRET, OperationContext
+from controlplane.platform.names import check_text
+from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.retry import retry_operations
+from controlplane.secrets.model.rotation import Rotation, RotationDecision, RotationPlan
+from controlplane.secrets.model.secret import (
+    MAX_VERSIONS,
+    Secret,
+    SecretSource,
+    SecretVersion,
+    SourceKind,
+    check_name,
+    check_refresh,
+    check_value,
+)
+from controlplane.secrets.operations import rotations
+from controlplane.secrets.operations.uses import (
+    follow_current_version,
+    services_of,
+    set_uses,
+)
+from controlplane.secrets.ports import SecretStore, SecretVersionStore
+from controlplane.services.model.parts import SecretUse, Wanted
+from controlplane.services.model.service import Service
+from controlplane.services.operations.generations import wake_agents
+from controlplane.services.operations.services import find_managed_service
+from controlplane.services.ports import SecretUseStore
+from core.errors import Conflict, Invalid, NotFound, TowlineError
+
+_MAX_TEXT_LENGTH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SecretChange:
+    """Changes to a secret. None leaves a field unchanged.
+
+    `value` and `source` exclude each other; setting one clears the other. With a `plan`, the new
+    value is rolled out in two phases.
+    """
+
+    value: bytes | None = field(default=None, repr=False)
+    source: SecretSource | None = None
+    description: str | None = None
+    project_id: str | None = None
+    refresh_s: int | None = None
+    plan: RotationPlan | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """The validated fields without the value. Invalid: names the field."""
+        if self.value is not None and self.source is not None:
+            raise Invalid("specify either a value or a source", field="value")
+        found: dict[str, Any] = {}
+        if self.description is not None:
+            text = self.description
+            found["description"] = check_text(text, "description", _MAX_TEXT_LENGTH) if text else ""
+        if self.refresh_s is not None:
+            found["refresh_s"] = check_refresh(self.refresh_s)
+        if self.source is not None:
+            found["source"] = self.source.checked()
+        if self.value is not None:
+            found |= {"source": None, "due_at": None, "problem": "", "refreshed_at": None}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class UseView:
+    """A use of a secret with its service.
+
+    `applied`: the service's agent has applied that version.
+    """
+
+    use: SecretUse
+    service: Service
+    secret: Secret
+
+    @property
+    def applied(self) -> bool:
+        return self.service.observed >= self.use.sequence
+
+
+@retry_operations
+class Secrets:
+    """Operations on secrets."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[Secret]:
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(ResourceKind.SECRET))
+        async with self._context.store.read() as tx:
+            return await tx[SecretStore].page(query)
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Secret:
+        """Finds a secret by id or name, without its value.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            return await _find_permitted(tx, actor, Verb.READ, id, name)
+
+    async def versions(self, actor: Actor, id: str) -> list[SecretVersion]:
+        """The versions of a secret, newest first, without values."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            secret = await _find_permitted(tx, actor, Verb.READ, id)
+            found = await tx[SecretVersionStore].select(secret_id=secret.id)
+        bare = [replace(version, sealed=None) for version in found]
+        return sorted(bare, key=lambda version: version.number, reverse=True)
+
+    async def consumers(self, actor: Actor, id: str) -> list[UseView]:
+        """The uses of a secret by services that the actor may see."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            secret = await _find_permitted(tx, actor, Verb.READ, id)
+            uses = await tx[SecretUseStore].select(secret_id=id)
+            services = await services_of(tx, uses)
+        views = [
+            UseView(u, services[u.service_id], secret) for u in uses if u.service_id in services
+        ]
+        seen = [view for view in views if actor.may(Verb.READ, view.service.target)]
+        return sorted(seen, key=lambda view: (view.service.name, view.service.id, view.use.name))
+
+    async def used_by(self, actor: Actor, service_id: str) -> list[UseView]:
+        """The uses of a service, of secrets that the actor may see."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            service = await find_managed_service(tx, service_id)
+            require(actor, Verb.READ, service.target)
+            uses = await tx[SecretUseStore].select(service_id=service_id)
+            rows = await tx[SecretStore].select(id={use.secret_id for use in uses}) if uses else []
+        known = {secret.id: secret for secret in rows if actor.may(Verb.READ, secret.target)}
+        views = [UseView(u, service, known[u.secret_id]) for u in uses if u.secret_id in known]
+        return sorted(views, key=lambda view: view.use.name)
+
+    async def save(self, actor: Actor, name: str, change: SecretChange) -> Secret:
+        """Creates or changes a secret.
+
+        A different value creates a version. Services that follow the secret get it at once, or in
+        batches with a plan. Conflict: a rotation is active.
+        """
+        require_member(actor)
+        columns, now = change.columns(), self._context.clock.now()
+        async with self._context.store.write() as tx:
+            before = await tx[SecretStore].find(name=check_name(name))
+            if before is None:
+                project = await project_for(tx, actor, ResourceKind.SECRET, change.project_id)
+                before = Secret(self._context.new_id(), name, now, now, project)
+                await tx[SecretStore].add(before)
+            require(actor, Verb.WRITE, before.target)
+            _check_project(before, change)
+            if change.source is not None:
+                await _check_reader(self._context, tx, actor, change.source)
+                columns["due_at"] = now
+            after = replace(before, **columns, updated_at=now)
+            moved: list[Service] = []
+            if change.value is not None:
+                who = (actor.email or actor.name)[:320]
+                after, moved = await add_version(
+                    self._context, tx, after, check_value(change.value), who, change.plan
+                )
+            await tx[SecretStore].put(after)
+            await self._context.audit(
+                tx, actor, "saveSecret", name, after.id, version=after.newest,
+                changed=sorted(columns.keys() - {"due_at", "problem", "refreshed_at"}),
+            )  # fmt: skip
+        self._woken(after, moved)
+        return after
+
+    async def delete(self, actor: Actor, id: str) -> Secret:
+        """Deletes a secret with all its values. Conflict: services still use it."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            secret = await _find_permitted(tx, actor, Verb.WRITE, id)
+            uses = await tx[SecretUseStore].select(secret_id=id)
+            if uses:
+                names = sorted({s.name for s in (await services_of(tx, uses)).values()})
+                raise Conflict(
+                    f"{len(names)} services use secret {secret.name!r}: {', '.join(names[:5])}"
+                )
+            for version in await tx[SecretVersionStore].select(secret_id=id):
+                await tx[SecretVersionStore].remove(version.id)
+            await tx[SecretStore].remove(id)
+            await self._context.audit(tx, actor, "deleteSecret", secret.name, id)
+        return secret
+
+    async def use(self, actor: Actor, service_id: str, wanted: Wanted) -> list[UseView]:
+        """Replaces the secrets that a service uses. Conflict: its cluster is frozen."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            service = await find_managed_service(tx, service_id)
+            require(actor, Verb.WRITE, service.target)
+            await check_not_frozen(tx, service.cluster_id)
+            if await set_uses(self._context, tx, actor, service, wanted):
+                await self._context.audit(
+                    tx, actor, "useSecrets", service.name, service_id, names=sorted(wanted)[:50]
+                )
+        wake_agents(self._context, [service])
+        return await self.used_by(actor, service_id)
+
+    async def revoke(self, actor: Actor, id: str, number: int) -> Secret:
+        """Deletes a version's value. Conflict: it is current, or still used."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            secret = await _find_permitted(tx, actor, Verb.WRITE, id)
+            if secret.rotating:
+                raise Conflict(f"a rotation of {secret.name!r} is active: finish or abort it first")
+            await rotations.destroy_version(self._context, tx, secret, number)
+            await self._context.audit(
+                tx, actor, "revokeSecretVersion", secret.name, id, version=number
+            )
+        self._woken(secret, [])
+        return secret
+
+    async def decide(self, actor: Actor, id: str, decision: RotationDecision) -> Secret:
+        """Applies a user's decision to the active rotation.
+
+        Conflict: not possible now, or no rotation is active.
+        """
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            secret = await _find_permitted(tx, actor, Verb.WRITE, id)
+            who = (actor.email or actor.name)[:320]
+            after, moved = await rotations.decide_rotation(self._context, tx, secret, decision, who)
+            await self._context.audit(
+                tx, actor, "decideSecretRotation", secret.name, id, decision=decision.value
+            )
+        self._woken(after, moved)
+        return after
+
+    def _woken(self, secret: Secret, moved: Sequence[Service]) -> None:
+        self._context.bus.publish(SECRET, secret.id)
+        wake_agents(self._context, moved)
+
+
+async def add_version(
+    deps: OperationContext,
+    tx: Transaction,
+    secret: Secret,
+    value: bytes,
+    by: str,
+    plan: RotationPlan | None = None,
+) -> tuple[Secret, list[Service]]:
+    """Adds a version if the value differs; returns the secret and the services to notify.
+
+    The caller writes the secret's row. Conflict: a rotation is active.
+    """
+    if secret.rotating:
+        raise Conflict(f"a rotation of {secret.name!r} is active: finish or abort it first")
+    if secret.newest and await _is_same(deps, tx, secret, value):
+        return secret, []
+    await _check_room(tx, secret)
+    version = SecretVersion(deps.new_id(), secret.id, secret.newest + 1, deps.clock.now(), by)
+    sealed = deps.sealer.seal(value, version.context)
+    await tx[SecretVersionStore].add(replace(version, sealed=sealed))
+    number = version.number
+    if plan is not None and secret.current:
+        rotation = Rotation(secret.current, number, deps.clock.now(), by, plan.checked())
+        return replace(secret, newest=number, rotation=rotation), []
+    after = replace(secret, newest=number, current=number)
+    return after, await follow_current_version(deps, tx, after, by)
+
+
+async def _is_same(deps: OperationContext, tx: Transaction, secret: Secret, value: bytes) -> bool:
+    row = await tx[SecretVersionStore].find(secret_id=secret.id, number=secret.current)
+    if row is None or row.sealed is None:
+        return False
+    try:
+        return deps.sealer.open(row.sealed, row.context) == value
+    except TowlineError:
+        # A secret that cannot be decrypted is repaired by setting it again.
+        return False
+
+
+async def _check_room(tx: Transaction, secret: Secret) -> None:
+    held = await tx[SecretVersionStore].select(secret_id=secret.id, revoked_at=None)
+    if len(held) >= MAX_VERSIONS:
+        raise Invalid(f"{MAX_VERSIONS} versions have a value: revoke some first", field="value")
+
+
+async def _find_permitted(
+    tx: Transaction, actor: Actor, verb: Verb, id: str | None, name: str | None = None
+) -> Secret:
+    secret = (
+        await tx[SecretStore].find(id=id) if id else await tx[SecretStore].find(name=name or "")
+    )
+    if secret is None:
+        raise NotFound
+    require(actor, verb, secret.target)
+    return secret
+
+
+def _check_project(before: Secret, change: SecretChange) -> None:
+    if change.project_id and change.project_id != before.project_id:
+        raise Conflict(f"secret {before.name!r} cannot be moved: create it in the other project")
+
+
+async def _check_reader(
+    deps: OperationContext, tx: Transaction, actor: Actor, source: SecretSource
+) -> None:
+    """Requires every permission of the service account that reads the source.
+
+    Environment variables belong to all projects; only administrators of the installation may read
+    them.
+    """
+    if source.kind is SourceKind.ENVIRONMENT:
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.INSTALLATION))
+    if source.kind is not SourceKind.KUBERNETES:
+        return
+    require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
+    user = await tx[UserStore].get(source.reader_id)
+    if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
+        raise Invalid("is not a service account", field="source.readerId")
+    await require_permissions_of_user(tx, actor, user, deps.clock.now())

@@ -1,0 +1,165 @@
+"""Uses of secrets: the version that each service gets, and how its agent is notified."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from controlplane.authorization import Actor, Verb, require
+from controlplane.clusters.operations.freezes import frozen_clusters
+from controlplane.configuration.operations.secret_references import store_secret_flags
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import ANY, Transaction
+from controlplane.secrets.model.rotation import SecretConsumer
+from controlplane.secrets.model.secret import MAX_USES, Secret, check_name
+from controlplane.secrets.ports import SecretStore, SecretVersionStore
+from controlplane.services.model.parts import SecretUse, Wanted
+from controlplane.services.model.service import Phase, Service
+from controlplane.services.operations.generations import raise_generation
+from controlplane.services.ports import SecretUseStore, ServiceStore
+from core.errors import Conflict, Invalid, NotFound
+
+
+async def set_uses(
+    deps: OperationContext, tx: Transaction, actor: Actor, service: Service, wanted: Wanted
+) -> bool:
+    """Replaces the secrets that a service uses; True if any changed.
+
+    NotFound: the secret does not exist, or the actor may not see it. Forbidden: the actor may not
+    use the secret.
+    """
+    if len(wanted) > MAX_USES:
+        raise Invalid(f"must have at most {MAX_USES} entries", field="uses")
+    held = {use.name: use for use in await tx[SecretUseStore].select(service_id=service.id)}
+    secrets = {name: await usable_secret(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
+    names: list[str] = []
+    for name, secret in secrets.items():
+        version = await _version(tx, secret, wanted[name][1])
+        before, pinned = held.get(name), wanted[name][1] is not None
+        if before is not None and _same(before, secret, version, pinned=pinned):
+            continue
+        if before is not None:
+            await tx[SecretUseStore].remove(before.id)
+        await tx[SecretUseStore].add(
+            SecretUse(
+                deps.new_id(),
+                secret.id,
+                service.id,
+                check_name(name, "uses.name"),
+                version,
+                service.sequence + bool(service.digest),
+                deps.clock.now(),
+                pinned,
+            )
+        )
+        names.append(f"{name} is version {version} of {secret.name}")
+    for name in sorted(held.keys() - wanted.keys()):
+        await tx[SecretUseStore].remove(held[name].id)
+        names.append(f"{name} is gone")
+    if names:
+        await store_secret_flags(tx, [service.id])
+        await raise_generation(deps, tx, service, names, actor.email or actor.name)
+    return bool(names)
+
+
+async def move_uses(
+    deps: OperationContext,
+    tx: Transaction,
+    secret: Secret,
+    uses: Iterable[SecretUse],
+    version: int,
+    by: str,
+) -> list[Service]:
+    """Sets uses to a version; returns the services whose agents must be notified."""
+    moved: dict[str, Service] = {}
+    for use in sorted(uses, key=lambda use: (use.service_id, use.id)):
+        service = await tx[ServiceStore].find(id=use.service_id, deleted_at=ANY)
+        if service is None:
+            continue
+        sequence = service.sequence + bool(service.digest)
+        await tx[SecretUseStore].change(
+            use.id, version=version, sequence=sequence, changed_at=deps.clock.now()
+        )
+        if service.id not in moved:
+            said = f"{use.name} is version {version} of {secret.name}"
+            await raise_generation(deps, tx, service, [said], by)
+            moved[service.id] = service
+    return list(moved.values())
+
+
+async def follow_current_version(
+    deps: OperationContext, tx: Transaction, secret: Secret, by: str
+) -> list[Service]:
+    """Moves all uses that follow a secret to its current version, except in frozen clusters."""
+    if secret.rotating or not secret.current:
+        return []
+    uses = await tx[SecretUseStore].select(secret_id=secret.id, pinned=False)
+    behind = [use for use in uses if use.version != secret.current]
+    free = await _thawed(tx, behind)
+    return await move_uses(deps, tx, secret, free, secret.current, by)
+
+
+async def consumers(tx: Transaction, secret: Secret) -> list[SecretConsumer]:
+    """The uses of a secret, with the state of their services."""
+    uses = await tx[SecretUseStore].select(secret_id=secret.id)
+    services = await services_of(tx, uses)
+    free = {use.id for use in await _thawed(tx, uses, services)}
+    return [
+        _consumer(use, services[use.service_id], movable=use.id in free and not use.pinned)
+        for use in uses
+        if use.service_id in services
+    ]
+
+
+async def services_of(tx: Transaction, uses: Collection[SecretUse]) -> dict[str, Service]:
+    """The services of uses, by id."""
+    ids = {use.service_id for use in uses}
+    found = await tx[ServiceStore].select(id=ids) if ids else []
+    return {service.id: service for service in found}
+
+
+def _consumer(use: SecretUse, service: Service, *, movable: bool) -> SecretConsumer:
+    has_it = service.observed >= use.sequence
+    return SecretConsumer(
+        use.id,
+        service.name,
+        use.version,
+        settled=has_it and service.phase is Phase.HEALTHY,
+        failed=has_it and service.phase in (Phase.FAILED, Phase.DEGRADED),
+        movable=movable,
+    )
+
+
+async def _thawed(
+    tx: Transaction, uses: Sequence[SecretUse], services: dict[str, Service] | None = None
+) -> list[SecretUse]:
+    """The uses in clusters that are not frozen."""
+    frozen = await frozen_clusters(tx) if uses else {}
+    if not frozen:
+        return list(uses)
+    known = services if services is not None else await services_of(tx, uses)
+    free = {id for id, service in known.items() if service.cluster_id not in frozen}
+    return [use for use in uses if use.service_id in free]
+
+
+async def usable_secret(tx: Transaction, actor: Actor, id: str) -> Secret:
+    """A secret that the actor may use in services. NotFound, Forbidden."""
+    secret = await tx[SecretStore].get(id)
+    if secret is None:
+        raise NotFound
+    require(actor, Verb.USE, secret.target)
+    return secret
+
+
+async def _version(tx: Transaction, secret: Secret, asked: int | None) -> int:
+    """The version for a new use. Conflict: it does not exist, or was revoked."""
+    rotation = secret.rotation
+    number = rotation.new if rotation is not None and rotation.active else secret.current
+    number = asked or number
+    row = await tx[SecretVersionStore].find(secret_id=secret.id, number=number)
+    if row is None or row.revoked_at is not None:
+        what = f"version {number}" if number else "value yet"
+        raise Conflict(f"secret {secret.name!r} has no {what}")
+    return number
+
+
+def _same(before: SecretUse, secret: Secret, version: int, *, pinned: bool) -> bool:
+    is_same = before.secret_id == secret.id and before.pinned == pinned
+    return is_same and (before.version == version or not pinned)

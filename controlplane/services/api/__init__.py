@@ -1,0 +1,4 @@
+"""Services in the GraphQL API.
+
+Thin resolvers over the operations.
+"""

@@ -1,0 +1,131 @@
+"""Objects of services in the API: owners, live state, events and field origins."""
+
+from datetime import datetime
+
+import strawberry
+
+from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.scalars import Map
+from controlplane.services.api.types import ServiceComponent
+from controlplane.services.model.live_state import ObjectEvent
+from controlplane.services.operations.components import ComponentOperations, ObjectFamily
+
+
+@strawberry.type
+class ComponentFamily:
+    """An object with its owners and descendants."""
+
+    id: strawberry.ID
+    component: ServiceComponent
+    """The object."""
+    parents: list[ServiceComponent]
+    """Owners of the object, nearest first."""
+    children: list[ServiceComponent]
+    """Objects that the object owns, directly or indirectly."""
+
+    @classmethod
+    def of(cls, row: ObjectFamily) -> "ComponentFamily":
+        return cls(
+            id=strawberry.ID(row.component.id),
+            component=ServiceComponent.of(row.component),
+            parents=[ServiceComponent.of(parent) for parent in row.parents],
+            children=[ServiceComponent.of(child) for child in row.children],
+        )
+
+
+@strawberry.type
+class ComponentLive:
+    """Live state of an object. Values of Secrets are masked."""
+
+    id: strawberry.ID
+    object: Map
+    """The object as JSON."""
+    read_at: datetime
+    """Time at which the agent read the object."""
+
+
+@strawberry.type
+class ComponentEvent:
+    """A Kubernetes event about an object."""
+
+    kind: str
+    """Kind of the object."""
+    namespace: str | None
+    """Namespace of the object. Null for a cluster-scoped object."""
+    name: str
+    """Name of the object."""
+    type: str
+    """`Normal` or `Warning`."""
+    reason: str
+    """Reason code, such as `BackOff`."""
+    message: str
+    """Message for people."""
+    count: int
+    """Number of occurrences until `lastAt`."""
+    source: str | None
+    """Component that reported the event."""
+    first_at: datetime | None
+    """Time of the first occurrence."""
+    last_at: datetime | None
+    """Time of the last occurrence."""
+
+    @classmethod
+    def of(cls, row: ObjectEvent) -> "ComponentEvent":
+        return cls(
+            kind=row.kind,
+            namespace=row.namespace or None,
+            name=row.name,
+            type=row.type,
+            reason=row.reason,
+            message=row.message,
+            count=row.count,
+            source=row.source or None,
+            first_at=row.first_at,
+            last_at=row.last_at,
+        )
+
+
+@strawberry.type
+class ComponentQuery:
+    @strawberry.field
+    async def component(self, info: Info, id: strawberry.ID) -> ComponentFamily | None:
+        """An object of a service, with its owners and descendants.
+
+        Args:
+            id: ID of the component.
+        """
+        components = info.context[ComponentOperations]
+        return ComponentFamily.of(await components.family(info.context.actor, id))
+
+    @strawberry.field
+    async def component_live(self, info: Info, id: strawberry.ID) -> ComponentLive | None:
+        """Live state of an object, read from the cluster with the permissions of the caller.
+
+        Args:
+            id: ID of the component.
+        """
+        found = await info.context[ComponentOperations].look(info.context.actor, id)
+        return ComponentLive(
+            id=strawberry.ID(found.component.id), object=Map(found.object), read_at=found.read_at
+        )
+
+    @strawberry.field
+    async def component_events(self, info: Info, id: strawberry.ID) -> list[ComponentEvent]:
+        """Kubernetes events about an object, newest first.
+
+        Args:
+            id: ID of the component.
+        """
+        rows = await info.context[ComponentOperations].events(info.context.actor, id)
+        return [ComponentEvent.of(row) for row in rows]
+
+    @strawberry.field
+    async def service_events(self, info: Info, service_id: strawberry.ID) -> list[ComponentEvent]:
+        """Kubernetes events about the objects of a service, newest first.
+
+        Args:
+            service_id: ID of the service.
+        """
+        components = info.context[ComponentOperations]
+        rows = await components.service_events(info.context.actor, service_id)
+        return [ComponentEvent.of(row) for row in rows]

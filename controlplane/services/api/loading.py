@@ -1,0 +1,61 @@
+"""Clusters and services in responses: related resources are fetched for all rows at once."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from controlplane.clusters.api.loading import _OF_CLUSTERS, cluster_types
+from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.selections import selected_fields
+from controlplane.repositories.api.repositories import GitRepository
+from controlplane.services.api.types import ServiceDeployment
+from controlplane.services.model.service import Component, Service
+from controlplane.services.operations.services import Services
+
+_RELATED = ("cluster", "repository", "revision", "components", "contexts", "sources")
+
+
+class ContextLoader(Protocol):
+    """Loads the service contexts of services; contexts are a noun above services."""
+
+    async def load(self, context: Context, services: Sequence[Service]) -> dict[str, list[Any]]:
+        """Returns the contexts in the API, by service id."""
+        ...
+
+
+async def service_type(info: Info, row: Service) -> ServiceDeployment:
+    """Converts a service with the selected related resources."""
+    return (await service_types(info, [row]))[0]
+
+
+async def service_types(info: Info, rows: Sequence[Service]) -> list[ServiceDeployment]:
+    """Converts services with the selected related resources: one lookup per kind."""
+    return await with_related(info.context, rows, selected_fields(info))
+
+
+async def with_related(
+    context: Context, rows: Sequence[Service], wanted: frozenset[str] = frozenset(_RELATED)
+) -> list[ServiceDeployment]:
+    """Converts services with the named related resources."""
+    services = context[Services]
+    found = await services.related(context.actor, rows, wanted)
+    contexts = await context[ContextLoader].load(context, rows) if "contexts" in wanted else {}
+    # Many services share a cluster or a repository, so each is converted once.
+    clusters = await cluster_types(context, found.clusters.values(), wanted & _OF_CLUSTERS)
+    repositories = {
+        id: GitRepository.of(repository) for id, repository in found.repositories.items()
+    }
+    components: dict[str, list[Component]] = {}
+    for component in found.components:
+        components.setdefault(component.service_id, []).append(component)
+    return [
+        ServiceDeployment.of(
+            row,
+            cluster=clusters.get(row.cluster_id),
+            repository=repositories.get(row.repository_id or ""),
+            revision=found.revisions.get(row.revision_id or ""),
+            components=components.get(row.id),
+            contexts=contexts.get(row.id),
+            sources=found.sources.get(row.id, ()),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,83 @@
+"""Validation of a service's Helm settings, and their meaning for rendering."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from controlplane.repositories.model.repository import check_ref
+from core.errors import Invalid
+from core.spec.source import HelmRelease, chart_ref
+
+_TEXTS = {"chart": 256, "version": 128, "url": 2000, "release": 53, "values": 512 * 1024}
+_FLAGS = ("ignore_hooks", "ignore_crds")
+_MAX_FILES = 64
+_MAX_PATH_LENGTH = 1024
+_SCHEMES = ("https", "http", "oci")
+
+
+def check_helm(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the given settings in their stored form. Raises Invalid, naming the field."""
+    checked: dict[str, Any] = {}
+    for name, longest in _TEXTS.items():
+        value = given.get(name)
+        if value and len(value) > longest:
+            raise Invalid(f"has more than {longest:,} characters", field=f"helm.{name}")
+        if value:
+            checked[name] = value
+    checked |= {name: True for name in _FLAGS if given.get(name)}
+    files = [path for path in given.get("values_files") or () if path]
+    if len(files) > _MAX_FILES or any(len(path) > _MAX_PATH_LENGTH for path in files):
+        raise Invalid(f"at most {_MAX_FILES} paths, not too long", field="helm.valuesFiles")
+    if files:
+        checked["values_files"] = files
+    _check_url(checked)
+    return checked
+
+
+def release_of(name: str, namespace: str, helm: Mapping[str, Any] | None) -> HelmRelease:
+    """Returns the Helm release to render. Its name defaults to the service's name."""
+    given = dict(helm or {})
+    return HelmRelease(
+        release=given.get("release") or name,
+        namespace=namespace,
+        chart=given.get("chart"),
+        version=given.get("version"),
+        url=given.get("url"),
+        values=given.get("values"),
+        values_files=tuple(given.get("values_files") or ()),
+        ignore_hooks=bool(given.get("ignore_hooks")),
+        ignore_crds=bool(given.get("ignore_crds")),
+    )
+
+
+def ref_of_chart(helm: Mapping[str, Any]) -> str:
+    """Returns the ref that represents chart and version of the settings. Raises Invalid without a
+    chart.
+    """
+    if not helm.get("chart"):
+        raise Invalid("is required: name the chart in the Helm repository", field="helm.chart")
+    return check_ref(_ref(helm))
+
+
+def follows_chart(ref: str, helm: Mapping[str, Any] | None) -> bool:
+    """Returns whether a ref is the chart of these settings, as in services of a Helm repository.
+
+    In services of a git repository the settings name the chart's source by URL or folder.
+    """
+    return bool(helm and helm.get("chart") and "url" not in helm and ref == _ref(helm))
+
+
+def _ref(helm: Mapping[str, Any]) -> str:
+    return chart_ref(helm["chart"], helm.get("version") or "")
+
+
+def _check_url(helm: Mapping[str, Any]) -> None:
+    if "url" not in helm:
+        return
+    parts = urlsplit(helm["url"])
+    if parts.scheme not in _SCHEMES or not parts.hostname or parts.username or parts.password:
+        raise Invalid("must be https://… or oci://…, without credentials", field="helm.url")
+    if "chart" not in helm:
+        raise Invalid(
+            "is required with a URL: name the chart in the Helm repository", field="helm.chart"
+        )

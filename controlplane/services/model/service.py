@@ -1,0 +1,399 @@
+"""Services: a folder of a repository that runs in a cluster."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from controlplane.authorization import Resource, ResourceKind
+from controlplane.clusters.model.removal import Removal
+from controlplane.services.model.helm import release_of
+from controlplane.services.model.objects import ObjectName
+from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.verification import Quarantine, Verification
+from core.errors import Invalid
+from core.identity import ClusterId, RepositoryId, ServiceId
+from core.spec.attestation import Attestation
+from core.spec.source import Renderer, RenderRequest, SourceFolder
+
+
+class ServiceStatus(StrEnum):
+    """Status of a service in one word, as the API names it."""
+
+    STALE = "STALE"
+    """The desired state is not applied yet."""
+    SYNCED = "SYNCED"
+    """All objects are applied but not healthy yet."""
+    HEALTHY = "HEALTHY"
+    """All objects are applied and healthy."""
+    FAILED = "FAILED"
+    """Rendering, applying or a health check failed."""
+    PAUSED = "PAUSED"
+    """Somebody paused the service."""
+
+
+class Phase(StrEnum):
+    """Progress of the agent with the desired state that it reports on."""
+
+    FETCHING = "fetching"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+    REMOVED = "removed"
+    AWAITING = "awaiting"
+
+
+class DriftPolicy(StrEnum):
+    """Reaction of the agent to changes by others."""
+
+    HEAL = "heal"
+    """Reverts the change."""
+    REPORT = "report"
+    """Reports the change and leaves it."""
+    IGNORE = "ignore"
+    """Ignores the change."""
+
+
+class ComponentState(StrEnum):
+    """Health of one object, as the API names it."""
+
+    RUNNING = "RUNNING"
+    """Healthy."""
+    PENDING = "PENDING"
+    """Not healthy yet."""
+    FAILED = "FAILED"
+    """Failed."""
+    PAUSED = "PAUSED"
+    """Suspended."""
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredDifference:
+    """Fields of matching objects that others may set; an empty selector matches all.
+
+    `pointers` are RFC 6901; `managers` are field managers whose fields are ignored.
+    """
+
+    group: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    pointers: tuple[str, ...] = ()
+    managers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldCondition:
+    """Matches if the text at `pointer` (RFC 6901) is one of `any_of`."""
+
+    pointer: str
+    any_of: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRule:
+    """Objects of a kind are in `state` when all conditions match;
+    `message` points to the reason.
+    """
+
+    group: str
+    kind: str
+    state: ComponentState
+    conditions: tuple[FieldCondition, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncOptions:
+    """Options for applying a service. 0 in `wave_timeout_s` and `deletion_budget` means the agent's
+    default.
+    """
+
+    create_namespace: bool = True
+    drift: DriftPolicy = DriftPolicy.HEAL
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    namespace_annotations: Mapping[str, str] = field(default_factory=dict)
+    keep_on_prune: bool = False
+    fail_on_conflict: bool = False
+    replace_immutable: bool = False
+    ignored: tuple[IgnoredDifference, ...] = ()
+    health_rules: tuple[HealthRule, ...] = ()
+    wave_timeout_s: int = 0
+    deletion_budget: int = 0
+
+    def check(self) -> None:
+        """Raises Invalid, naming the field, for options beyond the agent's limits."""
+        _check_count(self.ignored, "syncConfig.diffNormalizers", 256)
+        _check_count(self.health_rules, "syncConfig.healthRules", 64)
+        for difference in self.ignored:
+            _check_count(difference.pointers, "syncConfig.diffNormalizers.jsonPointers", 64)
+            _check_count(difference.managers, "syncConfig.diffNormalizers.managers", 64)
+            _check_pointers(difference.pointers, "syncConfig.diffNormalizers.jsonPointers")
+            if not difference.pointers and not difference.managers:
+                raise Invalid("needs jsonPointers or managers", field="syncConfig.diffNormalizers")
+        for rule in self.health_rules:
+            _check_count(rule.conditions, "syncConfig.healthRules.conditions", 16)
+            pointers = [condition.pointer for condition in rule.conditions] + [rule.message]
+            _check_pointers(filter(None, pointers), "syncConfig.healthRules")
+        if not 0 <= self.wave_timeout_s <= 86_400:
+            raise Invalid("must be 0 to 86400 s", field="syncConfig.waveTimeout")
+        if not 0 <= self.deletion_budget <= 1_000_000:
+            raise Invalid("must be 0 to 1000000", field="syncConfig.deletionBudget")
+
+
+def _check_count(items: Sequence[object], field: str, most: int) -> None:
+    if len(items) > most:
+        raise Invalid(f"{len(items)} entries, {most} at most", field=field)
+
+
+def _check_pointers(pointers: Iterable[str], field: str) -> None:
+    for pointer in pointers:
+        if not pointer.startswith("/") or len(pointer.encode()) > 1024:
+            raise Invalid(f"{pointer[:80]!r} is not a JSON pointer (RFC 6901)", field=field)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Deletions that a user has confirmed, for one sequence only."""
+
+    sequence: int
+    objects: tuple[ObjectName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem that keeps a service from its desired state; `source`
+    names the step that found it.
+    """
+
+    source: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service with its desired state and its agent's last report.
+
+    `sequence` grows with each change of the desired state; `observed` is the sequence of the
+    agent's last status. `sha` is the commit of the desired state, `author` the commit's author.
+    `pinned` keeps the service at a commit (after a rollback). A `promoted` service takes commits
+    only from its pipeline. `reads` maps the folders and files that the render read to their git
+    object ids. `project_id` is always its cluster's.
+
+    `awaiting` are deletions that a user must confirm; `message` is the agent's progress message. A
+    `mirrored` service is defined in its cluster, from the repository `origin`, and is read-only
+    here. `attestation` is the render tier's signed statement about the bundle. `dependencies` are
+    names of services of the same cluster. While one of them is not healthy, the service is
+    `waiting` and keeps its state; a user can skip the wait once, which sets `waived`.
+
+    With an `owner_id` it comes from a global service, a service set or a managed namespace, which
+    alone changes the inherited fields. `rendered_by` names the cluster whose agent renders it;
+    None: the control plane does. Without `uses_secrets` its objects contain no secret placeholders.
+    `watch` is the verification of its pipeline stage and takes precedence over its own. `held` is
+    the quarantined commit or digest that the service did not receive; `hold` has the details.
+    """
+
+    id: ServiceId
+    cluster_id: ClusterId
+    repository_id: RepositoryId | None
+    name: str
+    namespace: str
+    inserted_at: datetime
+    updated_at: datetime
+    ref: str = "main"
+    folder: str = ""
+    renderer: Renderer = Renderer.AUTO
+    kustomize_path: str | None = None
+    helm: Mapping[str, Any] | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    templated: bool = True
+    protect: bool = False
+    dry_run: bool = False
+    paused: bool = False
+    version: str = "0.0.1"
+    options: SyncOptions = field(default_factory=SyncOptions)
+    pinned: str | None = None
+    promoted: bool = False
+    sha: str | None = None
+    author: str = ""
+    revision_id: str | None = None
+    source: str | None = None
+    reads: Mapping[str, str] = field(default_factory=dict)
+    digest: str | None = None
+    bundle_bytes: int = 0
+    object_count: int = 0
+    sequence: int = 0
+    observed: int = 0
+    phase: Phase | None = None
+    render_error: str | None = None
+    problems: tuple[Problem, ...] = ()
+    observed_at: datetime | None = None
+    deleted_at: datetime | None = None
+    removal: Removal | None = None
+    message: str = ""
+    awaiting: tuple[ObjectName, ...] = ()
+    confirmed: Confirmation | None = None
+    mirrored: bool = False
+    origin: str = ""
+    attestation: Attestation | None = None
+    project_id: str | None = None
+    docs_path: str | None = None
+    dependencies: tuple[str, ...] = ()
+    waiting: bool = False
+    waived: bool = False
+    owner_kind: OwnerKind | None = None
+    owner_id: str | None = None
+    rendered_by: ClusterId | None = None
+    uses_secrets: bool = False
+    verification: Verification | None = None
+    watch: Verification | None = None
+    held: str | None = None
+    hold: Quarantine | None = None
+
+    @property
+    def target(self) -> Resource:
+        """Returns the service's location for authorization."""
+        cluster = Resource.within(ResourceKind.CLUSTER, self.project_id, self.cluster_id)
+        return cluster.below(ResourceKind.SERVICE, self.id, self.name)
+
+    @property
+    def status(self) -> ServiceStatus:
+        """Returns the status in one word."""
+        if self.paused:
+            return ServiceStatus.PAUSED
+        if self.render_error:
+            return ServiceStatus.FAILED
+        if self.waiting or self.digest is None or self.observed < self.sequence:
+            return ServiceStatus.STALE
+        if self.phase in (Phase.FAILED, Phase.DEGRADED):
+            return ServiceStatus.FAILED
+        if self.phase is Phase.HEALTHY:
+            return ServiceStatus.HEALTHY
+        return ServiceStatus.SYNCED if self.phase is Phase.APPLIED else ServiceStatus.STALE
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """Returns all problems, render errors first."""
+        render = (Problem("render", self.render_error),) if self.render_error else ()
+        return (
+            render
+            + self._quarantine_problems()
+            + self._dependency_problems()
+            + self.problems
+            + self._deletion_problems()
+        )
+
+    @property
+    def policy(self) -> Verification | None:
+        """Returns the verification that its bundles must pass, if any."""
+        return self.watch or self.verification
+
+    def columns_for_digest(self, digest: str) -> dict[str, Any]:
+        """Returns the columns to write with a new digest, which ends a quarantine.
+
+        A digest that a user has released from quarantine stays recorded until its verification
+        passes.
+        """
+        if self.hold is None or (self.hold.digest == digest and self.policy is not None):
+            return {}
+        return {"held": None, "hold": None}
+
+    def _quarantine_problems(self) -> tuple[Problem, ...]:
+        if self.hold is None or self.hold.lifted_by:
+            return ()
+        return (Problem("verification", str(self.hold)),)
+
+    def _dependency_problems(self) -> tuple[Problem, ...]:
+        if not self.waiting:
+            return ()
+        names = ", ".join(self.dependencies)
+        return (Problem("dependencies", f"waiting until these services are healthy: {names}"),)
+
+    def _deletion_problems(self) -> tuple[Problem, ...]:
+        if self.phase is not Phase.AWAITING or not self.awaiting:
+            return ()
+        names = ", ".join(str(name) for name in self.awaiting[:5])
+        more = f" and {len(self.awaiting) - 5} more" if len(self.awaiting) > 5 else ""
+        what = f"a user must confirm the deletion of {names}{more}"
+        return (Problem("deletion", f"{what}: {self._confirmation_hint()}"),)
+
+    def _confirmation_hint(self) -> str:
+        """A mirrored service is confirmed in its cluster, not here."""
+        part = "delete" if self.removal else "prune"
+        annotate = f'annotate it in the cluster with towline.dev/{part}: "true"'
+        return annotate if self.mirrored else f"run `towline services confirm`, or {annotate}"
+
+    def render_request(
+        self,
+        commit: str,
+        parameters: Mapping[str, Any],
+        sources: tuple[SourceFolder, ...] = (),
+    ) -> RenderRequest:
+        """Returns the render request of this service at a commit, with its additional sources."""
+        if self.repository_id is None:
+            raise ValueError("a service without a repository has nothing to render")
+        return RenderRequest(
+            repository_id=self.repository_id,
+            commit=commit,
+            folder=self.folder,
+            renderer=self.renderer,
+            kustomize_path=self.kustomize_path,
+            templated=self.templated,
+            parameters=parameters,
+            helm=release_of(self.name, self.namespace, self.helm),
+            sources=sources,
+            by=self.rendered_by,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One rendered state of a service that was desired at some time. Immutable."""
+
+    id: str
+    service_id: ServiceId
+    sha: str
+    ref: str
+    folder: str
+    digest: str
+    source: str
+    author: str
+    subject: str
+    committed_at: datetime
+    inserted_at: datetime
+    actor: str
+    release_id: str | None = None
+    attestation: Attestation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """An object of a service: applied, or a descendant of an applied object."""
+
+    id: str
+    service_id: ServiceId
+    cluster_id: ClusterId
+    group: str
+    version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    owner_uid: str
+    state: ComponentState | None
+    message: str
+    synced: bool
+    images: tuple[str, ...]
+    updated_at: datetime
+    labels: Mapping[str, str] = field(default_factory=dict)
+    generation: int = 0
+    hash: str = ""
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Returns the identity of the object inside its cluster."""
+        return (self.group, self.kind, self.namespace, self.name)

@@ -1,0 +1,156 @@
+"""Objects of services: their owners, and their live state in the cluster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controlplane.authorization import Actor, Verb, require, require_member
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.operations.clusters import find_cluster
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import ANY
+from controlplane.services.model.live_state import (
+    ObjectEvent,
+    discovery_path,
+    events_path,
+    object_path,
+    parse_events,
+    redact_object,
+)
+from controlplane.services.model.service import Component
+from controlplane.services.ports import ComponentStore, LiveObjects, ServiceStore
+from core.errors import Conflict, NotFound, Unavailable
+
+_MAX_NAMESPACES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFamily:
+    """An object with its owners, nearest first, and the objects that it owns."""
+
+    component: Component
+    parents: tuple[Component, ...]
+    children: tuple[Component, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveObject:
+    """An object as read from its cluster at `read_at`."""
+
+    component: Component
+    object: dict[str, Any]
+    read_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedObject:
+    """A live object with its `metadata.managedFields`, cluster handle and API resource name."""
+
+    live: LiveObject
+    cluster: str
+    resource: str
+    noted: Sequence[Any]
+
+
+class ComponentOperations:
+    """Operations on components. `live` is set by the process if it can reach clusters."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+        self.live: LiveObjects | None = None
+
+    async def family(self, actor: Actor, id: str) -> ObjectFamily:
+        """An object with its owners and children.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
+        component, _ = await self._find(actor, id)
+        async with self._context.store.read() as tx:
+            others = await tx[ComponentStore].select(service_id=component.service_id)
+        by_uid = {sibling.uid: sibling for sibling in others if sibling.uid}
+        parents: list[Component] = []
+        above = by_uid.get(component.owner_uid)
+        while above is not None and above not in parents and above.id != component.id:
+            parents.append(above)
+            above = by_uid.get(above.owner_uid)
+        children = [
+            sibling for sibling in others if component.uid and sibling.owner_uid == component.uid
+        ]
+        return ObjectFamily(component, tuple(parents), tuple(children))
+
+    async def look(self, actor: Actor, id: str) -> LiveObject:
+        """The live object, read as the actor; values of Secrets are hidden.
+
+        Conflict: another object has that name now. NotFound, Forbidden and Unavailable as returned
+        by the cluster.
+        """
+        return (await self.read_managed_fields(actor, id)).live
+
+    async def read_managed_fields(self, actor: Actor, id: str) -> ManagedObject:
+        """The object as returned by `look`, with its managed fields."""
+        component, cluster = await self._find(actor, id)
+        live, handle = self._reader(), cluster.handle
+        listed = await live.read(actor, handle, discovery_path(component.group, component.version))
+        found = listed.get("resources")
+        path = object_path(component, found if isinstance(found, list) else [])
+        raw = await live.read(actor, handle, path)
+        metadata = raw.get("metadata") or {}
+        if component.uid and metadata.get("uid") != component.uid:
+            raise Conflict(f"{component.kind} {component.name} was recreated: try again shortly")
+        noted = metadata.get("managedFields")
+        return ManagedObject(
+            LiveObject(component, redact_object(raw), self._context.clock.now()),
+            handle,
+            path.rsplit("/", 2)[1],
+            noted if isinstance(noted, list) else [],
+        )
+
+    async def events(self, actor: Actor, id: str) -> list[ObjectEvent]:
+        """Kubernetes events of an object, newest first, read as the actor."""
+        component, cluster = await self._find(actor, id)
+        if not component.uid:
+            return []
+        path = events_path(component.namespace, component.uid)
+        response = await self._reader().read(actor, cluster.handle, path)
+        return parse_events(_items(response), frozenset({component.uid}))
+
+    async def service_events(self, actor: Actor, service_id: str) -> list[ObjectEvent]:
+        """Kubernetes events of all objects of a service, newest first."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            service = await tx[ServiceStore].find(id=service_id, deleted_at=ANY)
+            if service is None:
+                raise NotFound
+            require(actor, Verb.READ, service.target)
+            cluster = await find_cluster(tx, service.cluster_id)
+            components = await tx[ComponentStore].select(service_id=service_id)
+        uids = frozenset(component.uid for component in components if component.uid)
+        places = sorted({component.namespace for component in components if component.namespace})
+        items: list[Any] = []
+        for namespace in places[:_MAX_NAMESPACES]:
+            response = await self._reader().read(actor, cluster.handle, events_path(namespace))
+            items += _items(response)
+        return parse_events(items, uids)
+
+    async def _find(self, actor: Actor, id: str) -> tuple[Component, Cluster]:
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            component = await tx[ComponentStore].get(id)
+            if component is None:
+                raise NotFound
+            service = await tx[ServiceStore].find(id=component.service_id, deleted_at=ANY)
+            if service is None:
+                raise NotFound
+            require(actor, Verb.READ, service.target)
+            return component, await find_cluster(tx, component.cluster_id)
+
+    def _reader(self) -> LiveObjects:
+        if self.live is None:
+            raise Unavailable("this process has no connection to clusters")
+        return self.live
+
+
+def _items(response: Any) -> Sequence[Any]:
+    found = response.get("items")
+    return found if isinstance(found, list) else []

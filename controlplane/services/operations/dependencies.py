@@ -1,0 +1,93 @@
+"""Dependencies between services of a cluster: no cycles, and which services wait."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from controlplane.platform.context import RENDER_SERVICES
+from controlplane.platform.cycles import find_cycle
+from controlplane.platform.names import check_label
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.service import Service, ServiceStatus
+from controlplane.services.ports import ServiceStore
+from core.errors import Conflict, Invalid
+
+MAX_DEPENDENCIES = 64
+
+
+def check_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Service names without duplicates. Invalid: the message names the field."""
+    if len(names) > MAX_DEPENDENCIES:
+        raise Invalid(f"must have at most {MAX_DEPENDENCIES} entries", field="dependencies")
+    return tuple(dict.fromkeys(check_label(name, "dependencies.name") for name in names))
+
+
+async def check_dependencies(tx: Transaction, service: Service) -> None:
+    """Invalid: a dependency does not exist in the cluster.
+
+    Conflict: the dependencies form a cycle.
+    """
+    if not service.dependencies:
+        return
+    others = {s.name: s for s in await tx[ServiceStore].select(cluster_id=service.cluster_id)}
+    others[service.name] = service
+    for name in service.dependencies:
+        if name not in others:
+            raise Invalid(f"service {name!r} does not exist in this cluster", field="dependencies")
+    way = find_cycle(service.name, lambda name: others[name].dependencies if name in others else ())
+    if way:
+        raise Conflict(f"the dependencies form a cycle: {' → '.join(way)}")
+
+
+async def check_not_needed(tx: Transaction, service: Service) -> None:
+    """Conflict: other services depend on the service."""
+    rows = await tx[ServiceStore].select(cluster_id=service.cluster_id)
+    users = sorted(row.name for row in rows if service.name in row.dependencies)
+    if users:
+        raise Conflict(
+            f"{', '.join(users[:5])} depend on service {service.name!r}: change them first"
+        )
+
+
+async def waiting_services(tx: Transaction, services: Iterable[Service]) -> set[str]:
+    """Ids of the services that wait for a dependency that is not healthy."""
+    asking = [service for service in services if service.dependencies and not service.waived]
+    if not asking:
+        return set()
+    rows = await tx[ServiceStore].select(
+        cluster_id={service.cluster_id for service in asking},
+        name={name for service in asking for name in service.dependencies},
+    )
+    healthy = {(r.cluster_id, r.name) for r in rows if r.status is ServiceStatus.HEALTHY}
+    return {
+        service.id
+        for service in asking
+        if any((service.cluster_id, name) not in healthy for name in service.dependencies)
+    }
+
+
+async def dependents_to_wake(tx: Transaction, cluster_ids: Collection[str]) -> set[tuple[str, str]]:
+    """Topics and keys to publish after a service in these clusters became healthy."""
+    if not cluster_ids:
+        return set()
+    waiting = await tx[ServiceStore].select(cluster_id=cluster_ids, waiting=True)
+    return {
+        (RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+        for service in waiting
+        if service.repository_id
+    }
+
+
+def dependency_groups(services: Sequence[Service]) -> list[list[Service]]:
+    """Groups of services, each after the groups that contain its dependencies."""
+    waiting = {(service.cluster_id, service.name): service for service in services}
+    groups: list[list[Service]] = []
+    while waiting:
+        free = [
+            service
+            for service in waiting.values()
+            if not any((service.cluster_id, name) in waiting for name in service.dependencies)
+        ]
+        group = free or list(waiting.values())
+        groups.append(group)
+        for service in group:
+            del waiting[service.cluster_id, service.name]
+    return groups

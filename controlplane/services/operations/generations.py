@@ -1,0 +1,36 @@
+"""Raises the generation of services, so that their agents apply them again."""
+
+from collections.abc import Iterable, Sequence
+
+from controlplane.platform.context import DESIRED_STATE, SERVICE, OperationContext
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.service import Service
+from controlplane.services.ports import LedgerStore, ServiceStore
+
+
+def wake_agents(deps: OperationContext, services: Iterable[Service]) -> None:
+    """Notifies agents and subscribers of changed desired states; call it after the commit."""
+    for service in services:
+        deps.bus.publish(SERVICE, service.id)
+        deps.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+
+
+async def raise_generation(
+    deps: OperationContext, tx: Transaction, service: Service, said: Sequence[str], by: str
+) -> None:
+    """Raises the sequence of a service, so that its agent reads the secrets again."""
+    sequence = service.sequence + bool(service.digest)
+    await tx[ServiceStore].change(service.id, sequence=sequence)
+    entry = LedgerEntry(
+        service_id=service.id,
+        cluster_id=service.cluster_id,
+        stage=LedgerStage.CONFIGURED,
+        at=deps.clock.now(),
+        sequence=sequence,
+        digest=service.digest,
+        revision_id=service.revision_id,
+        actor=by[:320],
+        message=f"secrets: {', '.join(said)}"[:1000],
+    )
+    await tx[LedgerStore].append([entry])

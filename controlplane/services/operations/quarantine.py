@@ -1,0 +1,155 @@
+"""Denied revisions, and the quarantine that keeps services from getting them.
+
+Agents, pipelines and users deny revisions. A service that would get a denied revision is
+quarantined: it keeps its present revision and shows the reason.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.quarantine import DeniedRevision
+from controlplane.services.model.service import Service
+from controlplane.services.model.verification import Quarantine, VerifiedReport
+from controlplane.services.ports import DeniedRevisionStore, RevisionStore, ServiceStore
+from core.errors import Conflict
+from core.spec.source import RenderedBundle
+
+_MAX_REASON_LENGTH = 1_000
+
+
+async def denied_among(
+    tx: Transaction, revisions: Iterable[str | None]
+) -> dict[str | None, DeniedRevision]:
+    """The denied revisions among these commits and digests."""
+    return {row.id: row for row in await tx[DeniedRevisionStore].select(id=set(revisions) - {None})}
+
+
+async def check_not_denied(tx: Transaction, *revisions: str | None) -> None:
+    """Conflict: one of these commits and digests is denied."""
+    for row in (await denied_among(tx, revisions)).values():
+        raise Conflict(
+            f"{row.id} is denied by {row.actor}: {row.reason}; a user with the permission to "
+            "approve can allow it again"
+        )
+
+
+def quarantined(service: Service, refused: DeniedRevision, digest: str, at: datetime) -> Service:
+    """The service, quarantined from a denied digest or commit."""
+    before = service.hold
+    if service.held == refused.id and before and before.digest == digest and not before.lifted_by:
+        return service
+    hold = Quarantine(digest, refused.reason, at, service.digest or "")
+    return replace(service, held=refused.id, hold=hold)
+
+
+def quarantine_entry(service: Service, hold: Quarantine, actor: str) -> LedgerEntry:
+    """The ledger entry for a quarantined service."""
+    return LedgerEntry(
+        service_id=service.id,
+        cluster_id=service.cluster_id,
+        stage=LedgerStage.HELD,
+        at=hold.at,
+        sequence=service.sequence,
+        digest=hold.digest,
+        actor=actor,
+        message=hold.reason,
+        detail={"instead": hold.instead, "refused": True},
+    )
+
+
+async def bundle_columns(
+    deps: OperationContext, tx: Transaction, service: Service, content: RenderedBundle
+) -> dict[str, Any]:
+    """New columns of a service with a generated bundle; quarantined if the bundle is denied."""
+    refused = (await denied_among(tx, [content.digest])).get(content.digest)
+    if refused is not None:
+        after = quarantined(service, refused, content.digest, deps.clock.now())
+        return {"held": after.held, "hold": after.hold}
+    return {
+        "digest": content.digest,
+        "source": content.source,
+        "bundle_bytes": content.size,
+        "object_count": content.count,
+        "attestation": content.attestation,
+        "sequence": service.sequence + 1,
+        **service.columns_for_digest(content.digest),
+    }
+
+
+async def roll_back_denied(
+    deps: OperationContext, tx: Transaction, service: Service, found: VerifiedReport
+) -> tuple[dict[str, Any], list[LedgerEntry]]:
+    """New columns and ledger entries after an agent found a bundle bad and rolled back.
+
+    The digest is denied from now on, and the bundle that the agent returned to is the desired
+    state. Agents can only deny bundles that their services had to verify.
+    """
+    if (
+        service.mirrored
+        or service.policy is None
+        or not await _has_or_had(tx, service, found.digest)
+    ):
+        return {}, []
+    now = deps.clock.now()
+    reason = found.reason[:_MAX_REASON_LENGTH]
+    cluster = await tx[ClusterStore].get(service.cluster_id)
+    actor = f"agent of {cluster.handle if cluster else service.cluster_id}"
+    if await tx[DeniedRevisionStore].get(found.digest) is None:
+        await tx[DeniedRevisionStore].add(DeniedRevision(found.digest, actor, reason, now))
+    if service.digest != found.digest:
+        return {}, []
+    hold = Quarantine(found.digest, reason, now, found.instead)
+    columns: dict[str, Any] = {"held": found.digest, "hold": hold}
+    before = await tx[RevisionStore].select(service_id=service.id, digest=found.instead)
+    if not found.instead or not before:
+        return columns, []
+    good = max(before, key=lambda revision: revision.inserted_at)
+    columns |= {
+        "digest": good.digest,
+        "attestation": good.attestation,
+        "sha": good.sha,
+        "revision_id": good.id,
+        "pinned": good.sha if service.pinned else None,
+        "sequence": service.sequence + 1,
+        "updated_at": now,
+    }
+    entry = LedgerEntry(
+        service_id=service.id,
+        cluster_id=service.cluster_id,
+        stage=LedgerStage.ROLLED_BACK,
+        at=now,
+        sequence=service.sequence + 1,
+        sha=good.sha,
+        digest=good.digest,
+        revision_id=good.id,
+        actor=actor,
+        message=f"to {good.sha[:12]}: {reason}",
+    )
+    return columns, [entry]
+
+
+async def _has_or_had(tx: Transaction, service: Service, digest: str) -> bool:
+    """True if the service has or had the digest."""
+    if service.digest == digest:
+        return True
+    return bool(await tx[RevisionStore].select(service_id=service.id, digest=digest))
+
+
+async def lift_quarantine(tx: Transaction, revision: str, actor: str) -> list[Service]:
+    """Ends the quarantine of services for a revision that is no longer denied; returns them."""
+    lifted = []
+    for service in await tx[ServiceStore].select(held=revision):
+        if service.hold is None:
+            continue
+        hold = replace(service.hold, lifted_by=actor)
+        runs = service.digest == hold.digest
+        columns = {"hold": hold, "source": None, "sequence": service.sequence + runs}
+        await tx[ServiceStore].change(service.id, **columns)
+        lifted.append(replace(service, **columns))
+    return lifted

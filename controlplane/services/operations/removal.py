@@ -1,0 +1,109 @@
+"""Deletes services and clusters: the agent deletes the objects, then the rows go; the ledger
+stays."""
+
+from datetime import datetime
+
+from controlplane.access.operations.revocation import revoke_tokens
+from controlplane.authorization import Actor
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.removal import Removal
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import ANY, Transaction
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.service import Phase, Service
+from controlplane.services.ports import (
+    ComponentStore,
+    ContextBindingStore,
+    LedgerStore,
+    PlanStore,
+    SecretUseStore,
+    ServiceParts,
+    ServiceSourceStore,
+    ServiceStore,
+)
+from core.errors import Conflict
+
+_SETTLED = (Phase.APPLIED, Phase.HEALTHY)
+
+
+async def begin_removal(
+    deps: OperationContext,
+    tx: Transaction,
+    actor: Actor,
+    service: Service,
+    removal: Removal,
+    cluster: Cluster,
+) -> bool:
+    """Marks a service as deleted; True if it is deleted at once.
+
+    That is the case if nothing can be left in the cluster: no agent ever got the service, or its
+    agent reported that the newest desired state is empty. Mirrored services are also deleted at
+    once, since only their cluster can end them.
+    """
+    if service.protect and removal is Removal.CASCADE:
+        raise Conflict(
+            f"service {service.name!r} is protected against deletion: set protect to false first"
+        )
+    now = deps.clock.now()
+    await tx[LedgerStore].append(
+        [
+            LedgerEntry(
+                service_id=service.id,
+                cluster_id=service.cluster_id,
+                stage=LedgerStage.DELETED,
+                at=now,
+                sequence=service.sequence + 1,
+                actor=actor.email or actor.name,
+                message=removal.value,
+            )
+        ]
+    )
+    if cluster.pinged_at is None or service.mirrored or await _is_empty(tx, service):
+        await delete_service_rows(tx, service)
+        return True
+    await tx[ServiceStore].change(
+        service.id,
+        deleted_at=now,
+        removal=removal,
+        sequence=service.sequence + 1,
+        updated_at=now,
+    )
+    return False
+
+
+async def _is_empty(tx: Transaction, service: Service) -> bool:
+    """True if the cluster contains no objects of the service and will not get any."""
+    if service.sequence == 0:
+        return True
+    settled = service.observed >= service.sequence and service.phase in _SETTLED
+    return settled and not await tx[ComponentStore].select(service_id=service.id)
+
+
+async def delete_service_rows(tx: Transaction, service: Service) -> None:
+    """Deletes the rows of a removed service; revisions and ledger entries stay."""
+    await tx[ComponentStore].forget_service(service.id)
+    for binding in await tx[ContextBindingStore].select(service_id=service.id):
+        await tx[ContextBindingStore].remove(binding.id)
+    await tx[ServiceParts].delete_flow(service.id)
+    for use in await tx[SecretUseStore].select(service_id=service.id):
+        await tx[SecretUseStore].remove(use.id)
+    for source in await tx[ServiceSourceStore].select(service_id=service.id):
+        await tx[ServiceSourceStore].remove(source.id)
+    await tx[PlanStore].remove(service.id)
+    await tx[ServiceStore].remove(service.id)
+
+
+async def end_if_empty(
+    tx: Transaction, cluster_id: str, now: datetime, *, forced: bool = False
+) -> list[str]:
+    """Deletes an ending cluster after its last service; returns the ids of revoked tokens."""
+    cluster = await tx[ClusterStore].get(cluster_id)
+    if cluster is None or cluster.ending_at is None:
+        return []
+    if not forced and await tx[ServiceStore].select(cluster_id=cluster_id, deleted_at=ANY):
+        return []
+    for service in await tx[ServiceStore].select(cluster_id=cluster_id, deleted_at=ANY):
+        await delete_service_rows(tx, service)
+    await tx[ClusterStore].change(cluster_id, deleted_at=now)
+    return await revoke_tokens(tx, cluster_id, now)

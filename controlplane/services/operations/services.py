@@ -1,0 +1,665 @@
+"""Services: definitions of what runs in which cluster, and the operations on them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any
+
+from controlplane.access.operations.bindings import (
+    RoleSubjects,
+    publish_binding_changes,
+    set_subjects,
+)
+from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.commands import Command, CommandKind
+from controlplane.clusters.model.removal import Removal
+from controlplane.clusters.operations.clusters import find_cluster, peek_cluster
+from controlplane.clusters.operations.freezes import check_not_frozen
+from controlplane.clusters.ports import ClusterStore, CommandStore
+from controlplane.platform.conflicts import check_unchanged, name_conflict
+from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.names import check_label, check_text
+from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
+from controlplane.platform.retry import retry_operations
+from controlplane.repositories.model.repository import Repository, check_folder, check_ref
+from controlplane.repositories.operations import find_repository
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.helm import check_helm
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.parts import Wanted
+from controlplane.services.model.service import Component, Revision, Service, SyncOptions
+from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.verification import Verification
+from controlplane.services.operations.dependencies import (
+    check_dependencies,
+    check_names,
+    check_not_needed,
+)
+from controlplane.services.operations.helm_sources import (
+    resolve_chart_source,
+    resolve_helm_repository,
+    with_chart_ref,
+)
+from controlplane.services.operations.quarantine import check_not_denied
+from controlplane.services.operations.removal import begin_removal
+from controlplane.services.operations.sources import SourceChange, set_sources, sources_of
+from controlplane.services.ports import (
+    ComponentStore,
+    ContextBindingStore,
+    LedgerStore,
+    RevisionStore,
+    SecretUseStore,
+    ServiceParts,
+    ServiceStore,
+)
+from core.errors import Conflict, Invalid, NotFound
+from core.identity import RepositoryId, ServiceId
+from core.spec.source import Renderer
+
+_MAX_VALUES = 500
+_MAX_VALUE_LENGTH = 64 * 1024
+_MAX_CONFIGURATION_LENGTH = 512 * 1024
+_MAX_WORDS = 64
+_RENDERED_FROM = frozenset(
+    {
+        "ref",
+        "folder",
+        "renderer",
+        "kustomize_path",
+        "helm",
+        "configuration",
+        "templated",
+        "dependencies",
+        "rendered_by",
+    }
+)
+_APPLIED_WITH = frozenset({"dry_run", "paused", "options", "verification"})
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceChange:
+    """Changes to a service. None leaves a field unchanged.
+
+    `rendered_by`: id of the cluster whose agent renders the service; empty: the control plane. A
+    `verification` of 0 seconds removes it. `uses`: secrets of a new service. `subjects`: its role
+    bindings.
+    """
+
+    name: str | None = None
+    namespace: str | None = None
+    repository_id: str | None = None
+    ref: str | None = None
+    folder: str | None = None
+    kustomize_path: str | None = None
+    helm: Mapping[str, Any] | None = None
+    configuration: Mapping[str, str] | None = None
+    templated: bool | None = None
+    protect: bool | None = None
+    dry_run: bool | None = None
+    paused: bool | None = None
+    promoted: bool | None = None
+    version: str | None = None
+    options: SyncOptions | None = None
+    docs_path: str | None = None
+    dependencies: Sequence[str] | None = None
+    context_ids: Sequence[str] | None = None
+    sources: Sequence[SourceChange] | None = None
+    rendered_by: str | None = None
+    verification: Verification | None = None
+    uses: Wanted | None = None
+    subjects: RoleSubjects = field(default_factory=dict)
+
+    def checked(self) -> dict[str, Any]:
+        """The columns to write. Invalid: a value is not allowed."""
+        columns: dict[str, Any] = {
+            name: value
+            for name in ("templated", "protect", "dry_run", "paused", "options")
+            if (value := getattr(self, name)) is not None
+        }
+        if self.promoted:
+            columns["promoted"] = True
+        if self.options is not None:
+            _check_words(self.options.namespace_labels, "syncConfig.labels", 253)
+            _check_words(self.options.namespace_annotations, "syncConfig.annotations", 4096)
+            self.options.check()
+        if self.ref is not None:
+            columns["ref"] = check_ref(self.ref)
+        if self.folder is not None:
+            columns["folder"] = check_folder(self.folder)
+        if self.kustomize_path is not None:
+            columns["kustomize_path"] = check_folder(self.kustomize_path)
+            columns["renderer"] = Renderer.KUSTOMIZE
+        if self.helm is not None:
+            columns["helm"] = check_helm(self.helm)
+            columns["renderer"] = Renderer.HELM
+        if self.configuration is not None:
+            columns["configuration"] = _check_configuration(self.configuration)
+        return columns | self._others()
+
+    def _others(self) -> dict[str, Any]:
+        """The columns that do not affect the render."""
+        columns: dict[str, Any] = {}
+        if self.docs_path is not None:
+            columns["docs_path"] = check_folder(self.docs_path) or None
+        if self.dependencies is not None:
+            columns["dependencies"] = check_names(self.dependencies)
+        if self.rendered_by is not None:
+            columns["rendered_by"] = self.rendered_by or None
+        if self.verification is not None:
+            columns["verification"] = self.verification if self.verification.seconds else None
+            if self.verification.seconds:
+                self.verification.check("verification")
+        if self.version:
+            columns["version"] = check_text(self.version, "version", 64)
+        return columns
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedResources:
+    """Resources that services refer to, by id, and their components."""
+
+    clusters: dict[str, Cluster] = field(default_factory=dict)
+    repositories: dict[str, Repository] = field(default_factory=dict)
+    revisions: dict[str, Revision] = field(default_factory=dict)
+    components: list[Component] = field(default_factory=list)
+    sources: dict[str, list[ServiceSource]] = field(default_factory=dict)
+
+
+@retry_operations
+class Services:
+    """Operations on services."""
+
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[Service]:
+        require_member(actor)
+        equals = {"deleted_at": ANY, **query.equals}
+        query = replace(query, equals=equals, visible=actor.policy.visible(ResourceKind.SERVICE))
+        async with self._context.store.read() as tx:
+            return await tx[ServiceStore].page(query)
+
+    async def get(self, actor: Actor, id: str) -> Service:
+        """The service with this id, also while its objects are being deleted."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            return await _readable(tx, actor, id=id)
+
+    async def named(self, actor: Actor, cluster: str, name: str) -> Service:
+        """The service with this name in the cluster with this handle."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            owner = await find_cluster(tx, None, cluster)
+            return await _readable(tx, actor, cluster_id=owner.id, name=name)
+
+    async def related(
+        self, actor: Actor, services: Sequence[Service], wanted: frozenset[str]
+    ) -> RelatedResources:
+        """The resources that services refer to and that the actor may read, by id.
+
+        `wanted` names the kinds to read; others stay empty.
+        """
+        require_member(actor)
+        services = [service for service in services if actor.may(Verb.READ, service.target)]
+        found = RelatedResources()
+        if not services or not wanted:
+            return found
+        async with self._context.store.read() as tx:
+            if "cluster" in wanted:
+                rows = await tx[ClusterStore].select(id={s.cluster_id for s in services})
+                found.clusters.update(_readables(actor, rows))
+            if "repository" in wanted:
+                ids = {s.repository_id for s in services if s.repository_id}
+                rows = await tx[RepositoryStore].select(id=ids)
+                found.repositories.update(_readables(actor, rows))
+            if "revision" in wanted:
+                ids = {s.revision_id for s in services if s.revision_id}
+                found.revisions.update(
+                    (row.id, row) for row in await tx[RevisionStore].select(id=ids)
+                )
+            if "sources" in wanted:
+                found.sources.update(await sources_of(tx, [service.id for service in services]))
+            if "components" in wanted:
+                ids = [service.id for service in services]
+                found.components.extend(await tx[ComponentStore].select(service_id=ids))
+        return found
+
+    async def revisions(self, actor: Actor, service_id: str, query: PageQuery) -> Page[Revision]:
+        """Revisions of a service, newest first."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            await _readable(tx, actor, id=service_id)
+            return await tx[RevisionStore].page(
+                replace(query, equals={"service_id": service_id}, newest=True)
+            )
+
+    async def history(self, actor: Actor, query: PageQuery) -> Page[LedgerEntry]:
+        """Ledger entries, newest first."""
+        require_member(actor)
+        query = replace(query, newest=True, visible=actor.policy.visible(ResourceKind.SERVICE))
+        async with self._context.store.read() as tx:
+            return await tx[LedgerStore].page(query)
+
+    async def create(
+        self,
+        actor: Actor,
+        cluster_id: str | None,
+        cluster_handle: str | None,
+        change: ServiceChange,
+    ) -> Service:
+        """Creates a service, renders it and offers it to its cluster's agent.
+
+        A promoted service waits until a pipeline sets its commit.
+        """
+        require_member(actor)
+        name = check_label(change.name or "", "name")
+        namespace = check_label(change.namespace or "", "namespace")
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            cluster = await self._open_cluster(tx, actor, cluster_id, cluster_handle)
+            change = await self._placed(tx, actor, cluster.project_id, change)
+            repository = await _repository_of(tx, actor, change)
+            columns = await with_chart_ref(tx, repository, change.checked())
+            known = await tx[ServiceStore].find(cluster_id=cluster.id, name=name, deleted_at=ANY)
+            if known is not None:
+                ending = "" if known.deleted_at is None else " and is being deleted"
+                message = f"service {cluster.handle}/{name} already exists{ending}"
+                raise name_conflict(actor, known, message)
+            service = Service(
+                ServiceId(self._context.new_id()),
+                cluster.id,
+                repository,
+                name,
+                namespace,
+                now,
+                now,
+                project_id=cluster.project_id,
+                **columns,
+            )
+            await check_dependencies(tx, service)
+            await _check_renders(tx, actor, columns)
+            await tx[ServiceStore].add(service)
+            if change.context_ids:
+                await tx[ServiceParts].bind_contexts(
+                    self._context, actor, service, change.context_ids
+                )
+            if change.sources:
+                await set_sources(self._context, tx, actor, service, change.sources)
+            await tx[LedgerStore].append([self._entry(service, LedgerStage.CREATED, actor)])
+            if change.uses:
+                await tx[ServiceParts].use_secrets(self._context, actor, service, change.uses)
+            await self._context.audit(
+                tx, actor, "createServiceDeployment", f"{cluster.handle}/{name}", service.id
+            )
+            given = await set_subjects(self._context, tx, actor, service.target, change.subjects)
+        publish_binding_changes(self._context, given)
+        self._wake(service, change.sources or ())
+        return service
+
+    async def update(
+        self,
+        actor: Actor,
+        id: str,
+        change: ServiceChange,
+        *,
+        unchanged_since: datetime | None = None,
+    ) -> Service:
+        """Changes a service. A new ref or folder ends the pin of a rollback."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            before = await find_managed_service(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            check_unchanged(before, unchanged_since, f"service {before.name!r}")
+            change = replace(
+                change,
+                **await resolve_helm_repository(tx, actor, before.repository_id, change.helm),
+            )
+            columns = await with_chart_ref(tx, before.repository_id, change.checked())
+            columns.pop("promoted", None)
+            changed = {k: v for k, v in columns.items() if getattr(before, k) != v}
+            await tx[ServiceParts].check_changeable(actor, before, changed)
+            await _check_renders(tx, actor, changed)
+            if changed.keys() & {"ref", "folder"} and not before.promoted:
+                changed["pinned"] = None
+            if changed.keys() & _RENDERED_FROM:
+                changed["source"] = None
+            if changed.keys() & _APPLIED_WITH:
+                changed["sequence"] = before.sequence + bool(before.digest)
+            if change.context_ids is not None and await tx[ServiceParts].bind_contexts(
+                self._context, actor, before, change.context_ids
+            ):
+                changed["source"] = None
+            if change.sources is not None and await set_sources(
+                self._context, tx, actor, before, change.sources
+            ):
+                changed["source"] = None
+            after = replace(before, **changed, updated_at=self._context.clock.now())
+            await check_dependencies(tx, after)
+            await tx[ServiceStore].put(after)
+            if changed:
+                entry = self._entry(
+                    after, LedgerStage.CONFIGURED, actor, ", ".join(sorted(changed))
+                )
+                await tx[LedgerStore].append([entry])
+            await self._context.audit(
+                tx, actor, "updateServiceDeployment", after.name, id, changed=sorted(columns)
+            )
+            given = await set_subjects(self._context, tx, actor, after.target, change.subjects)
+        publish_binding_changes(self._context, given)
+        self._wake(after, change.sources or ())
+        return after
+
+    async def delete(self, actor: Actor, id: str, removal: Removal = Removal.CASCADE) -> Service:
+        """Deletes a service. Its agent deletes the objects; with `ORPHAN` they stay."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            cluster = await self._locked_cluster(tx, actor, id)
+            service = await find_managed_service(tx, id)
+            await tx[ServiceParts].check_deletable(service)
+            await check_not_needed(tx, service)
+            await begin_removal(self._context, tx, actor, service, removal, cluster)
+            await self._context.audit(
+                tx, actor, "deleteServiceDeployment", service.name, id, removal=removal.value
+            )
+        self._wake(service)
+        return replace(service, deleted_at=self._context.clock.now())
+
+    async def sync(self, actor: Actor, id: str) -> Service:
+        """Fetches new commits now, and has the agent compare the service with the cluster."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            service = await find_service(tx, id)
+            require(actor, Verb.WRITE, service.target)
+            command = Command(
+                self._context.new_id(),
+                service.cluster_id,
+                CommandKind.SYNC_NOW,
+                self._context.clock.now(),
+                service.id,
+            )
+            await tx[CommandStore].add(command)
+            if service.pinned is None:
+                await tx[ServiceStore].change(id, source=None)
+            await self._context.audit(tx, actor, "kickService", service.name, id)
+        if service.repository_id:
+            await self._context.manifests.hint(service.repository_id)
+        self._wake(service)
+        return service
+
+    async def force(self, actor: Actor, id: str) -> Service:
+        """Renders a service again, and has the agent apply everything even without changes."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            before = await find_managed_service(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            await check_not_frozen(tx, before.cluster_id)
+            after = replace(
+                before,
+                source=before.source if before.pinned else None,
+                sequence=before.sequence + bool(before.digest),
+                updated_at=self._context.clock.now(),
+            )
+            await tx[ServiceStore].put(after)
+            entry = self._entry(after, LedgerStage.CONFIGURED, actor, "applies everything again")
+            await tx[LedgerStore].append([entry])
+            await self._context.audit(tx, actor, "forceService", after.name, id)
+        self._wake(after)
+        return after
+
+    async def proceed(self, actor: Actor, id: str) -> Service:
+        """Lets a service skip its dependencies once. Conflict: it does not wait."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            before = await find_managed_service(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            await check_not_frozen(tx, before.cluster_id)
+            if not before.waiting:
+                raise Conflict(f"service {before.name!r} does not wait for dependencies")
+            after = replace(before, waived=True, updated_at=self._context.clock.now())
+            await tx[ServiceStore].put(after)
+            await self._context.audit(tx, actor, "proceedService", after.name, id)
+        self._wake(after)
+        return after
+
+    async def clone(self, actor: Actor, id: str, cluster_id: str, change: ServiceChange) -> Service:
+        """Creates a service with the settings of another one; `change` contains the differences.
+
+        The given configuration is merged over that of the original. The clone uses the same
+        secrets, for which the actor needs the permission.
+        """
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            model = await _readable(tx, actor, id=id)
+            bound = await tx[ContextBindingStore].select(service_id=id)
+            sources = (await sources_of(tx, [id])).get(id, ())
+            used = await tx[SecretUseStore].select(service_id=id)
+        require(actor, Verb.WRITE, model.target)
+        likeness = replace(
+            _settings_of(model, [binding.context_id for binding in bound]),
+            sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
+            uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in used},
+        )
+        changes = {column.name: getattr(change, column.name) for column in fields(change)}
+        given = {name: value for name, value in changes.items() if value is not None}
+        given["configuration"] = {**model.configuration, **(change.configuration or {})}
+        return await self.create(actor, cluster_id, None, replace(likeness, **given))
+
+    async def rollback(self, actor: Actor, id: str, revision_id: str) -> Service:
+        """Rolls back to a revision, and pins it until the service's ref or folder changes."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            service = await find_managed_service(tx, id)
+            require(actor, Verb.WRITE, service.target)
+            await check_not_frozen(tx, service.cluster_id)
+            revision = await tx[RevisionStore].get(revision_id)
+            if revision is None or revision.service_id != id:
+                raise NotFound(f"service {service.name!r} has no revision {revision_id}")
+            await check_not_denied(tx, revision.sha, revision.digest)
+            now = self._context.clock.now()
+            after = replace(
+                service,
+                pinned=revision.sha,
+                sha=revision.sha,
+                revision_id=revision.id,
+                source=revision.source,
+                digest=revision.digest,
+                attestation=revision.attestation,
+                render_error=None,
+                reads={},
+                sequence=service.sequence + 1,
+                updated_at=now,
+                **service.columns_for_digest(revision.digest),
+            )
+            await tx[ServiceStore].put(after)
+            message = f"to {revision.sha[:12]} {revision.subject}"
+            await tx[LedgerStore].append(
+                [self._entry(after, LedgerStage.ROLLED_BACK, actor, message)]
+            )
+            await self._context.audit(
+                tx, actor, "rollbackService", service.name, id, revision=revision_id
+            )
+        self._wake(after)
+        return after
+
+    async def release(self, actor: Actor, id: str) -> Service:
+        """Removes the pin of a rollback, or the wait for a pipeline: the service follows its ref
+        again."""
+        require_member(actor)
+        async with self._context.store.write() as tx:
+            service = await find_managed_service(tx, id)
+            require(actor, Verb.WRITE, service.target)
+            await check_not_frozen(tx, service.cluster_id)
+            holder = await tx[ServiceParts].pipeline_of(id)
+            if holder is not None:
+                raise Conflict(
+                    f"service {service.name!r} gets its commits from pipeline {holder!r}"
+                )
+            await tx[ServiceStore].change(id, pinned=None, promoted=False)
+            await self._context.audit(tx, actor, "releaseService", service.name, id)
+        self._wake(service)
+        return replace(service, pinned=None, promoted=False)
+
+    async def _placed(
+        self, tx: Transaction, actor: Actor, project_id: str | None, change: ServiceChange
+    ) -> ServiceChange:
+        """The change of a new service, with its chart's repository resolved."""
+        given = {"repository_id": change.repository_id, "helm": change.helm}
+        return replace(
+            change, **await resolve_chart_source(self._context, tx, actor, project_id, **given)
+        )
+
+    async def _locked_cluster(self, tx: Transaction, actor: Actor, id: str) -> Cluster:
+        """The cluster of a service that the actor may change, locked before the service.
+
+        The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
+        """
+        service = await tx[ServiceStore].peek(id=id)
+        if service is None:
+            raise NotFound
+        require(actor, Verb.WRITE, service.target)
+        return await find_cluster(tx, service.cluster_id)
+
+    async def _open_cluster(
+        self, tx: Transaction, actor: Actor, id: str | None, handle: str | None
+    ) -> Cluster:
+        if not (id or handle):
+            raise Invalid("specify the cluster by id or handle", field="clusterId")
+        cluster = await find_cluster(tx, id, handle)
+        if not actor.may(Verb.READ, cluster.target):
+            raise NotFound
+        require(actor, Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
+        if cluster.ending_at is not None:
+            raise Conflict(f"cluster {cluster.handle!r} is being deleted")
+        await check_not_frozen(tx, cluster.id)
+        return cluster
+
+    def _entry(
+        self, service: Service, stage: LedgerStage, actor: Actor, message: str = ""
+    ) -> LedgerEntry:
+        return LedgerEntry(
+            service_id=service.id,
+            cluster_id=service.cluster_id,
+            stage=stage,
+            at=self._context.clock.now(),
+            sequence=service.sequence,
+            sha=service.sha,
+            digest=service.digest,
+            revision_id=service.revision_id,
+            actor=actor.email or actor.name,
+            message=message,
+        )
+
+    def _wake(self, service: Service, sources: Sequence[SourceChange] = ()) -> None:
+        bus = self._context.bus
+        for repository_id in {source.repository_id for source in sources}:
+            bus.publish(RENDER_SERVICES, f"{repository_id}/")
+        bus.publish(SERVICE, service.id)
+        bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+        if service.repository_id:
+            bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+
+
+def _settings_of(model: Service, context_ids: Sequence[str]) -> ServiceChange:
+    """A change with the settings of a service, without name and dependencies."""
+    return ServiceChange(
+        namespace=model.namespace,
+        repository_id=model.repository_id,
+        ref=model.ref,
+        folder=model.folder,
+        kustomize_path=model.kustomize_path,
+        helm=model.helm,
+        templated=model.templated,
+        dry_run=model.dry_run,
+        version=model.version,
+        options=model.options,
+        verification=model.verification,
+        docs_path=model.docs_path,
+        context_ids=context_ids,
+    )
+
+
+async def find_service(tx: Transaction, id: str) -> Service:
+    """The service with this id. NotFound: it does not exist, or is deleted."""
+    service = await tx[ServiceStore].get(id)
+    if service is None:
+        raise NotFound
+    return service
+
+
+async def find_managed_service(tx: Transaction, id: str, *, going: bool = False) -> Service:
+    """A service that is defined here; with `going`, also one that is being deleted.
+
+    Conflict: its cluster defines the service itself.
+    """
+    service = (
+        await tx[ServiceStore].find(id=id, deleted_at=ANY) if going else await find_service(tx, id)
+    )
+    if service is None:
+        raise NotFound
+    if service.mirrored:
+        raise Conflict(
+            f"service {service.name!r} is defined in its cluster by {service.origin}: change it "
+            "there"
+        )
+    return service
+
+
+async def _readable(tx: Transaction, actor: Actor, **equals: str) -> Service:
+    service = await tx[ServiceStore].find(**equals, deleted_at=ANY)
+    if service is None:
+        raise NotFound
+    require(actor, Verb.READ, service.target)
+    return service
+
+
+def _readables(actor: Actor, rows: Sequence[Any]) -> dict[str, Any]:
+    return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
+
+
+async def _check_renders(tx: Transaction, actor: Actor, columns: Mapping[str, Any]) -> None:
+    """NotFound: no such cluster. Forbidden: the actor may not let its agent render."""
+    if cluster_id := columns.get("rendered_by"):
+        cluster = await peek_cluster(tx, cluster_id)
+        require(actor, Verb.WRITE, cluster.target)
+
+
+async def _repository_of(
+    tx: Transaction, actor: Actor, change: ServiceChange
+) -> RepositoryId | None:
+    if not change.repository_id:
+        return None
+    if change.ref is None:
+        raise Invalid("is required with a repository", field="git")
+    repository = await find_repository(tx, change.repository_id)
+    require(actor, Verb.READ, repository.target)
+    return repository.id
+
+
+def _check_words(words: Mapping[str, str], field: str, longest: int) -> None:
+    """Enforces the limits of the agent protocol."""
+    if len(words) > _MAX_WORDS:
+        raise Invalid(f"{len(words)} entries, but at most {_MAX_WORDS} are allowed", field=field)
+    for name, value in words.items():
+        if max(len(name.encode()), len(value.encode())) > longest:
+            raise Invalid(f"{name[:80]} is longer than {longest} bytes", field=field)
+
+
+def _check_configuration(values: Mapping[str, str]) -> dict[str, str]:
+    if len(values) > _MAX_VALUES:
+        raise Invalid(
+            f"{len(values)} values, but at most {_MAX_VALUES} are allowed", field="configuration"
+        )
+    for name, value in values.items():
+        check_text(name, "configuration.name")
+        if len(value) > _MAX_VALUE_LENGTH:
+            raise Invalid(
+                f"{name} has {len(value):,} characters, at most {_MAX_VALUE_LENGTH:,} are allowed",
+                field="configuration.value",
+            )
+    if (size := sum(map(len, values.values()))) > _MAX_CONFIGURATION_LENGTH:
+        raise Invalid(
+            f"{size:,} characters in total, but at most {_MAX_CONFIGURATION_LENGTH:,} are allowed",
+            field="configuration",
+        )
+    return dict(values)

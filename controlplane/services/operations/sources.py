@@ -1,0 +1,171 @@
+"""Additional sources of services, and their files at a commit."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from controlplane.authorization import Actor, Verb, require
+from controlplane.platform.context import RENDER_SERVICES, OperationContext
+from controlplane.platform.ports import Transaction
+from controlplane.repositories.model.repository import check_folder, check_ref
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.service import Service
+from controlplane.services.model.sources import ServiceSource
+from controlplane.services.ports import ServiceSourceStore, ServiceStore
+from core.errors import Invalid, NotFound, Unavailable
+from core.identity import RepositoryId
+from core.spec.source import Commit, SourceFolder
+
+_MAX_SOURCES = 16
+
+SourceKey = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChange:
+    """An additional source: the files of `folder` are placed under `path` of the service's own
+    files."""
+
+    repository_id: str
+    ref: str
+    folder: str
+    path: str = ""
+
+    def checked(self) -> SourceKey:
+        """Repository, ref, folder and path in normal form. Invalid: a value is not allowed."""
+        path = check_folder(self.path)
+        return self.repository_id, check_ref(self.ref), check_folder(self.folder), path
+
+
+@dataclass(frozen=True, slots=True)
+class RenderSources:
+    """The additional sources of one render; `rows` are stored with their commits."""
+
+    folders: tuple[SourceFolder, ...] = ()
+    rows: tuple[ServiceSource, ...] = ()
+
+
+async def set_sources(
+    deps: OperationContext,
+    tx: Transaction,
+    actor: Actor,
+    service: Service,
+    given: Sequence[SourceChange],
+) -> bool:
+    """Replaces the additional sources of a service; True if any changed.
+
+    NotFound: no such repository. Forbidden: the actor may not read it.
+    """
+    if len(given) > _MAX_SOURCES:
+        raise Invalid(f"must have at most {_MAX_SOURCES} entries", field="sources")
+    if given and service.repository_id is None:
+        raise Invalid("require a service with its own repository", field="sources")
+    wanted = [change.checked() for change in given]
+    held = (await sources_of(tx, [service.id])).get(service.id, [])
+    if [_key(row) for row in held] == wanted:
+        return False
+    for row in held:
+        await tx[ServiceSourceStore].remove(row.id)
+    found = {
+        repository.id: repository
+        for repository in await tx[RepositoryStore].lock({source[0] for source in wanted})
+    }
+    for place, (repository_id, ref, folder, path) in enumerate(wanted):
+        repository = found.get(RepositoryId(repository_id))
+        if repository is None:
+            raise NotFound(f"repository {repository_id[:80]!r} does not exist")
+        require(actor, Verb.READ, repository.target)
+        row = ServiceSource(deps.new_id(), service.id, repository.id, place, ref, folder, path)
+        await tx[ServiceSourceStore].add(row)
+    return True
+
+
+async def sources_of(
+    tx: Transaction, service_ids: Collection[str]
+) -> dict[str, list[ServiceSource]]:
+    """The additional sources of services that have some, in order."""
+    rows = await tx[ServiceSourceStore].select(service_id=set(service_ids)) if service_ids else []
+    found: dict[str, list[ServiceSource]] = {}
+    for row in sorted(rows, key=lambda row: row.place):
+        found.setdefault(row.service_id, []).append(row)
+    return found
+
+
+def resolve_sources(
+    deps: OperationContext, rows: Sequence[ServiceSource], *, as_rendered: bool = False
+) -> RenderSources:
+    """Additional sources at their newest commits, or at those of the last render.
+
+    Unavailable: a source was not fetched yet, or its ref was deleted.
+    """
+    shas = [row.sha if as_rendered and row.sha else _newest(deps, row) for row in rows]
+    folders = (
+        SourceFolder(row.repository_id, sha, row.folder, row.path)
+        for row, sha in zip(rows, shas, strict=True)
+    )
+    return RenderSources(tuple(folders), tuple(rows))
+
+
+async def store_source_commits(
+    tx: Transaction, taken: RenderSources, trees: Mapping[str, str]
+) -> None:
+    """Stores the commits of a render's sources; `trees` are git ids by source id."""
+    for row, folder in zip(taken.rows, taken.folders, strict=True):
+        await tx[ServiceSourceStore].change(row.id, sha=folder.commit, tree=trees.get(row.id, ""))
+
+
+async def source_trees(deps: OperationContext, taken: RenderSources) -> dict[str, str]:
+    """The git ids of a render's source folders, by source id. Unavailable."""
+    found = {}
+    for row, folder in zip(taken.rows, taken.folders, strict=True):
+        asked = [folder.folder]
+        ids = await deps.manifests.trees(folder.repository_id, folder.commit, asked)
+        found[row.id] = ids[folder.folder] or ""
+    return found
+
+
+async def mark_source_users_for_render(
+    deps: OperationContext,
+    repository_id: RepositoryId,
+    commits: Mapping[str, Commit],
+    sources: Iterable[ServiceSource],
+) -> None:
+    """Marks services for rendering whose additional sources changed in a repository.
+
+    Unavailable.
+    """
+    moved = set()
+    for ref, group in _by_ref(sources).items():
+        if ref in commits:
+            folders = {source.folder for source in group}
+            ids = await deps.manifests.trees(repository_id, commits[ref].sha, folders)
+            moved |= {
+                source.service_id for source in group if (ids[source.folder] or "") != source.tree
+            }
+    if not moved:
+        return
+    async with deps.store.write() as tx:
+        services = await tx[ServiceStore].select(id=moved)
+        users = [service for service in services if service.pinned is None and not service.promoted]
+        for service in users:
+            await tx[ServiceStore].change(service.id, source=None)
+    for service in users:
+        deps.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+
+
+def _by_ref(rows: Iterable[ServiceSource]) -> dict[str, list[ServiceSource]]:
+    found: dict[str, list[ServiceSource]] = {}
+    for row in rows:
+        found.setdefault(row.ref, []).append(row)
+    return found
+
+
+def _newest(deps: OperationContext, source: ServiceSource) -> str:
+    state = deps.manifests.state(source.repository_id)
+    if state is None or source.ref not in state.commits:
+        reason = state.error if state and state.error else "it may not exist"
+        raise Unavailable(f"source {source.folder or '.'!r}: no commit of {source.ref!r}: {reason}")
+    return state.commits[source.ref].sha
+
+
+def _key(row: ServiceSource) -> SourceKey:
+    return row.repository_id, row.ref, row.folder, row.path

@@ -1,0 +1,197 @@
+"""Services, their components and the fleet map in the database."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, delete, func, literal, or_, select, union
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+
+from controlplane.authorization import Visible
+from controlplane.clusters import store as clusters_store
+from controlplane.platform.ports import PageQuery
+from controlplane.platform.store.rows import SqlReading, SqlRows, chunks, rows
+from controlplane.platform.store.transaction import Repositories
+from controlplane.platform.store.visibility import visible_rows
+from controlplane.services.model.images import split_image
+from controlplane.services.model.objects import DryRunResult
+from controlplane.services.model.render_state import RenderState
+from controlplane.services.model.service import Component, Phase, Revision, Service
+from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.status_codes import ClusterMapRow, StatusCode
+from controlplane.services.ports import (
+    ComponentStore,
+    PlanStore,
+    RenderStateStore,
+    RevisionStore,
+    ServiceSourceStore,
+    ServiceStore,
+)
+from controlplane.services.store.tables import (
+    components,
+    deployments,
+    images,
+    plans,
+    revisions,
+    service_sources,
+    services,
+)
+
+_BATCH = 200
+_K = clusters_store.clusters.c
+
+
+_SHOWN_BY = ("paused", "render_error", "digest", "observed", "sequence", "phase")
+
+
+class SqlServices(SqlRows[Service]):
+    """Service rows; each write of a column that the status code depends on also writes the code."""
+
+    async def fleet_map(
+        self, query: PageQuery, clusters: Collection[str] | None = None
+    ) -> list[ClusterMapRow]:
+        """Returns one row a cluster; a filter on services leaves out clusters without a match."""
+        where = self._filtered(query)
+        shown = [_K.deleted_at.is_(None), visible_rows(clusters_store.clusters, query.visible)]
+        if clusters is not None:
+            where.append(services.c.cluster_id.in_(clusters))
+            shown.append(_K.id.in_(clusters))
+        marks = await self._marks(and_(*where))
+        asked = select(*(_K[n] for n in _CLUSTER)).where(*shown)
+        rows = await self._connection.execute(asked.order_by(_K.handle))
+        is_narrow = bool(query.equals.keys() - {"deleted_at"} or query.text or query.tags)
+        return [
+            ClusterMapRow(id, handle, name, project, pinged, marks.get(id, ""), tags)
+            for id, handle, name, project, pinged, tags in map(tuple, rows)
+            if id in marks or not is_narrow
+        ]
+
+    async def clusters_of(self, ids: Collection[str]) -> set[str]:
+        found = select(services.c.cluster_id).where(services.c.id.in_(ids)).distinct()
+        return set((await self._connection.execute(found)).scalars())
+
+    async def changed_since(self, moment: datetime, visible: Visible, most: int) -> list[str]:
+        row, gone = services.c, deployments.c
+        changed = select(row.id).where(
+            or_(row.updated_at >= moment, row.observed_at >= moment),
+            visible_rows(services, visible),
+        )
+        removed = select(gone.service_id).where(
+            gone.removed_at >= moment, visible_rows(deployments, visible)
+        )
+        found = await self._connection.execute(union(changed, removed).limit(most))
+        return list(found.scalars())
+
+    async def _marks(self, where: ColumnElement[bool]) -> dict[str, str]:
+        """Returns the status codes of each cluster's services, sorted by service name."""
+        mark = services.c.mark
+        if self._connection.dialect == "postgresql":
+            ordered: Any = func.string_agg(mark, aggregate_order_by(literal(""), services.c.name))
+            grouped = select(services.c.cluster_id, ordered).where(where)
+        else:
+            # SQLite concatenates in the order in which rows arrive.
+            inner = select(services.c.cluster_id, mark.label("mark")).where(where)
+            sorted_rows = inner.order_by(services.c.cluster_id, services.c.name).subquery()
+            joined = func.group_concat(sorted_rows.c.mark, "")
+            grouped = select(sorted_rows.c.cluster_id, joined)
+        column = grouped.selected_columns[0]
+        result = await self._connection.execute(grouped.group_by(column))
+        return {id: joined for id, joined in map(tuple, result)}
+
+    def _written(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
+        if columns.keys().isdisjoint(_SHOWN_BY):
+            return columns
+        return {**columns, "mark": _mark(columns)}
+
+
+_CLUSTER = ("id", "handle", "name", "project_id", "pinged_at", "tags")
+
+
+def _mark(columns: Mapping[str, Any]) -> ColumnElement[str]:
+    """Computes `Service.status` in SQL, for a row to which these columns are written."""
+    paused, error, digest, observed, sequence, phase = (
+        _value(columns[name], services.c[name]) if name in columns else services.c[name]
+        for name in _SHOWN_BY
+    )
+    return case(
+        (paused.is_(True), StatusCode.PAUSED.value),
+        (error != "", StatusCode.FAILED.value),
+        (digest.is_(None) | (observed < sequence), StatusCode.PROGRESSING.value),
+        (or_(phase == Phase.FAILED, phase == Phase.DEGRADED), StatusCode.FAILED.value),
+        (phase == Phase.HEALTHY, StatusCode.HEALTHY.value),
+        (phase == Phase.APPLIED, StatusCode.SYNCED.value),
+        (phase == Phase.AWAITING, StatusCode.AWAITING.value),
+        else_=StatusCode.PROGRESSING.value,
+    )
+
+
+def _value(value: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Returns the new value of a column; a parameter if many rows share the statement."""
+    return value if isinstance(value, ColumnElement) else literal(value, column.type)
+
+
+class SqlComponents(SqlReading[Component]):
+    """The inventory on a connection."""
+
+    async def upsert(self, components: Iterable[Component]) -> None:
+        rows = [
+            {name: getattr(component, name) for name in self._names} for component in components
+        ]
+        if not rows:
+            return
+        dialect = self._connection.dialect
+        make = postgresql.insert if dialect == "postgresql" else sqlite.insert
+        statement = make(self._table)
+        changed = {name: statement.excluded[name] for name in self._names if name != "id"}
+        statement = statement.on_conflict_do_update(index_elements=["id"], set_=changed)
+        for start in range(0, len(rows), _BATCH):
+            await self._connection.execute(statement, rows[start : start + _BATCH])
+        await self._name_images({image for row in rows for image in row["images"]}, make)
+
+    async def _name_images(self, found: Collection[str], make: Any) -> None:
+        """Stores each image once, so that search compares versions without scanning its users.
+
+        Clusters report the same images at the same time: one common order prevents deadlocks.
+        """
+        rows = [
+            dict(zip(("image", "name", "tag"), (i, *split_image(i)), strict=True))
+            for i in sorted(found)
+        ]
+        if rows:
+            await self._connection.execute(make(images).on_conflict_do_nothing(), rows)
+
+    async def forget(self, ids: Collection[str]) -> None:
+        for part in chunks(ids):
+            await self._connection.execute(delete(self._table).where(self._table.c.id.in_(part)))
+
+    async def forget_service(self, service_id: str) -> None:
+        await self._connection.execute(
+            delete(self._table).where(self._table.c.service_id == service_id)
+        )
+
+    async def count_by_cluster(self, clusters: Collection[str]) -> dict[str, int]:
+        column, found = self._table.c.cluster_id, {}
+        for part in chunks(clusters):
+            counted = select(column, func.count()).where(column.in_(part)).group_by(column)
+            found |= dict(map(tuple, await self._connection.execute(counted)))
+        return found
+
+    async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:
+        column, found = self._table.c.service_id, defaultdict[str, set[str]](set)
+        for part in chunks(services):
+            named = select(column, self._table.c.id).where(column.in_(part))
+            for row in await self._connection.execute(named):
+                found[row.service_id].add(row.id)
+        return found
+
+
+REPOSITORIES: Repositories = {
+    ServiceStore: lambda tx: SqlServices(tx.connection, services, Service, ("name", "namespace")),
+    RenderStateStore: lambda tx: SqlReading(tx.connection, services, RenderState),
+    ServiceSourceStore: rows(service_sources, ServiceSource),
+    RevisionStore: rows(revisions, Revision, ("sha", "subject")),
+    ComponentStore: lambda tx: SqlComponents(tx.connection, components, Component, ("name",)),
+    PlanStore: rows(plans, DryRunResult),
+}
