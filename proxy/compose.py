@@ -22,12 +22,12 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from proxy.domain.access import AuthenticatedUser
 from proxy.domain.limits import Load
-from proxy.gateway.authorization import RequestAuthorizer
+from proxy.gateway.authorize.authorizer import RequestAuthorizer
 from proxy.gateway.connection import make_protocol_class
 from proxy.gateway.gateway import Gateway
-from proxy.gateway.metrics import ProxyMetrics
-from proxy.gateway.open_requests import OpenRequests
-from proxy.gateway.route import ClusterRoute
+from proxy.gateway.parse.route import ClusterRoute
+from proxy.gateway.record.metrics import ProxyMetrics
+from proxy.gateway.record.open_requests import OpenRequests
 from proxy.ports import (
     AgentAuthenticator,
     AgentPresence,

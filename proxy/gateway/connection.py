@@ -10,14 +10,14 @@ from uvicorn.server import ServerState
 
 from core.mux.codec import Buffer
 from proxy.domain.audit import EndReason, RequestRecord
-from proxy.gateway.asgi import Application, ApplicationProtocol, ApplicationRequest
-from proxy.gateway.bad_head import BadHead
+from proxy.gateway.application import Application, ApplicationProtocol, ApplicationRequest
 from proxy.gateway.error_response import ErrorResponse, encode
+from proxy.gateway.forward.proxied_request import ProxiedRequest
 from proxy.gateway.gateway import Gateway
-from proxy.gateway.head import END_OF_HEAD, RequestHead, parse_head, validate_head
-from proxy.gateway.parsed_request import ParsedRequest
-from proxy.gateway.proxied_request import ProxiedRequest
-from proxy.gateway.route import PREFIX, find_route, is_cluster_request
+from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.head import END_OF_HEAD, RequestHead, parse_head, validate_head
+from proxy.gateway.parse.parsed_request import ParsedRequest
+from proxy.gateway.parse.route import PREFIX, find_route, is_cluster_request
 
 WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 BACKLOG = 64 << 10
@@ -119,7 +119,7 @@ class UserConnection(asyncio.Protocol):
         elif self._current is None and not self._pending:
             self._transport.close()
 
-    # Calls of an exchange (see `proxy.gateway.proxied_request.UserSide`)
+    # Calls of an exchange (see `proxy.gateway.forward.proxied_request.UserSide`)
 
     def write(self, data: Buffer) -> None:
         if not self._gone:

@@ -11,11 +11,11 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
-from proxy.gateway.authorization import RequestAuthorizer
+from proxy.gateway.authorize.authorizer import RequestAuthorizer
 from proxy.gateway.error_response import ErrorResponse
+from proxy.gateway.forward.proxied_request import ProxiedRequest
 from proxy.gateway.internal_reads import InternalReader
-from proxy.gateway.metrics import kind_of
-from proxy.gateway.proxied_request import ProxiedRequest
+from proxy.gateway.record.metrics import kind_of
 
 log = structlog.get_logger(__name__)
 

@@ -14,11 +14,11 @@ from core.runtime.clock import Clock
 from proxy.domain.access import AuthenticatedUser
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import HeadLimits
-from proxy.gateway.authorization import RequestAuthorizer
-from proxy.gateway.head import parse_head
-from proxy.gateway.parsed_request import ParsedRequest
-from proxy.gateway.proxied_request import ProxiedRequest
-from proxy.gateway.route import ClusterRoute
+from proxy.gateway.authorize.authorizer import RequestAuthorizer
+from proxy.gateway.forward.proxied_request import ProxiedRequest
+from proxy.gateway.parse.head import parse_head
+from proxy.gateway.parse.parsed_request import ParsedRequest
+from proxy.gateway.parse.route import ClusterRoute
 
 _SECONDS = 10.0
 

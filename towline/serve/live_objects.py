@@ -11,7 +11,7 @@ from core.errors import Forbidden, NotFound, TowlineError, Unavailable
 from core.identity import TokenId, UserId
 from proxy.compose import KubeProxy
 from proxy.domain.access import AuthenticatedUser
-from proxy.gateway.route import ClusterRoute
+from proxy.gateway.parse.route import ClusterRoute
 
 MAX_BYTES = 4 << 20
 _ERRORS: Mapping[int, type[TowlineError]] = {

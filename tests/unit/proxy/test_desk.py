@@ -14,7 +14,7 @@ from proxy.domain.access import Credential, CredentialKind, Impersonation
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import StreamLimits, Timeouts
-from proxy.gateway.authorization import RequestAuthorizer, impersonation_asked
+from proxy.gateway.authorize.authorizer import RequestAuthorizer, impersonation_asked
 from tests.fakes.door import ANN, CLUSTER, FakeInstallation
 from tests.fakes.tunnel import ManualLoop
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from core.errors import Invalid
 from proxy.domain.access import Credential
 from proxy.domain.attributes import RequestAttributes, read_attributes
-from proxy.gateway.authorization import CachedAuthorization
-from proxy.gateway.bad_head import BadHead
-from proxy.gateway.credentials import credential
-from proxy.gateway.head import RequestHead, rebuild
-from proxy.gateway.route import ClusterRoute
+from proxy.gateway.authorize.authorizer import CachedAuthorization
+from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.credentials import credential
+from proxy.gateway.parse.head import RequestHead, rebuild
+from proxy.gateway.parse.route import ClusterRoute
 
 _PLACEHOLDER = "\x00"
 

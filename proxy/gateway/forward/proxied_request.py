@@ -30,12 +30,12 @@ from proxy.domain.access import (
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.terminal import UnrecordableError, terminal_session
-from proxy.gateway.authorization import AuthorizedRequest, RequestAuthorizer
-from proxy.gateway.bad_head import BadHead
-from proxy.gateway.body import body_of
+from proxy.gateway.authorize.authorizer import AuthorizedRequest, RequestAuthorizer
 from proxy.gateway.error_response import ErrorResponse, encode, response_for
-from proxy.gateway.head import rebuild
-from proxy.gateway.parsed_request import ParsedRequest
+from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.body import body_of
+from proxy.gateway.parse.head import rebuild
+from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.status import encoding_for
 from proxy.ports import RequestStream, TerminalRecording
 

@@ -20,10 +20,10 @@ from proxy.domain.attributes import CACHED_LENGTH, RequestAttributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import StreamLimits, Timeouts
 from proxy.domain.terminal import TERMINALS, TerminalSession
+from proxy.gateway.authorize.ttl_cache import TTLCache
 from proxy.gateway.error_response import age
-from proxy.gateway.metrics import ProxyMetrics
-from proxy.gateway.open_requests import OpenRequests
-from proxy.gateway.ttl_cache import TTLCache
+from proxy.gateway.record.metrics import ProxyMetrics
+from proxy.gateway.record.open_requests import OpenRequests
 from proxy.ports import (
     AgentPresence,
     AgentRoute,
