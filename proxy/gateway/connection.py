@@ -15,9 +15,9 @@ from proxy.gateway.error_response import ErrorResponse, encode
 from proxy.gateway.forward.proxied_request import ProxiedRequest
 from proxy.gateway.gateway import Gateway
 from proxy.gateway.parse.bad_head import BadHead
-from proxy.gateway.parse.head import END_OF_HEAD, RequestHead, parse_head, validate_head
 from proxy.gateway.parse.parsed_request import ParsedRequest
-from proxy.gateway.parse.route import PREFIX, find_route, is_cluster_request
+from proxy.gateway.parse.parser import ApplicationHead, RequestParser
+from proxy.gateway.parse.route import PREFIX, find_route
 
 WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 BACKLOG = 64 << 10
@@ -45,9 +45,7 @@ class UserConnection(asyncio.Protocol):
         self._current: ProxiedRequest | ApplicationRequest | None = None
         self._unread_deadline = 0.0
         self._pending = b""
-        self._last_raw = b""
-        self._last_head: RequestHead
-        self._parsed_request: ParsedRequest | None = None
+        self._parser = RequestParser(gateway.head_limits)
         self._held = 0
         self._advancing = self._keep_alive = self._in_head = self._gone = False
 
@@ -119,7 +117,7 @@ class UserConnection(asyncio.Protocol):
         elif self._current is None and not self._pending:
             self._transport.close()
 
-    # Calls of an exchange (see `proxy.gateway.forward.proxied_request.UserSide`)
+    # Calls of a request (see `proxy.gateway.forward.proxied_request.ClientConnection`)
 
     def write(self, data: Buffer) -> None:
         if not self._gone:
@@ -168,7 +166,7 @@ class UserConnection(asyncio.Protocol):
             self.abort()
         elif self._in_head and proxied_request is None:
             late = f"the request head did not arrive within {self._gateway.timeouts.head:g} s"
-            self._refuse(BadHead(408, late), self._pending)
+            self._refuse(BadHead(408, late, self._pending))
         elif proxied_request is None or proxied_request.over:
             self._transport.close()
         elif proxied_request.waiting:
@@ -230,57 +228,32 @@ class UserConnection(asyncio.Protocol):
 
     def _begin(self) -> bool:
         """Begins the request at the start of the pending bytes; False if its head is incomplete."""
-        if self._parsed_request is not None and self._pending == self._last_raw:
-            self._pending, self._in_head = b"", False
-            self._begin_exchange(self._last_head)
-            return True
         pending = self._pending = self._pending.lstrip(b"\r\n")
-        ours = is_cluster_request(pending)
-        end = pending.find(END_OF_HEAD)
-        if end < 0 or ours is None or end > self._gateway.head_limits.size:
-            self._await_head(len(pending))
-            return False
-        raw, self._pending = pending[: end + 4], pending[end + 4 :]
         try:
-            head = self._read_head(raw, ours)
+            parsed = self._parser.parse(pending)
         except BadHead as error:
-            self._refuse(error, raw)
+            self._refuse(error)
             return False
+        if parsed is None:
+            self._await_head()
+            return False
+        request, self._pending = parsed
         self._deadline, self._allowed, self._in_head = None, None, False
-        if ours:
-            self._begin_exchange(head)
+        if isinstance(request, ParsedRequest):
+            self._begin_request(request)
         else:
-            self._begin_application(head, raw)
+            self._begin_application(request)
         return True
 
-    def _read_head(self, raw: bytes, ours: bool) -> RequestHead:
-        """Parses a head. Clients repeat requests with the same bytes, so the last result is
-        cached.
-        """
-        if raw != self._last_raw:
-            head = parse_head(raw, self._gateway.head_limits)
-            if ours:
-                validate_head(head)
-            self._last_raw, self._last_head, self._parsed_request = raw, head, None
-        return self._last_head
-
-    def _await_head(self, size: int) -> None:
-        if size > self._gateway.head_limits.size:
-            limit = self._gateway.head_limits.size
-            self._refuse(BadHead(431, f"the request head exceeds {limit} bytes"), self._pending)
-        elif size and not self._in_head:
+    def _await_head(self) -> None:
+        if self._pending and not self._in_head:
             self._in_head = True
             self._set_deadline(self._gateway.timeouts.head)
 
-    def _begin_exchange(self, head: RequestHead) -> None:
-        parsed_request = self._parsed_request or self._open(head)
-        if parsed_request is None:
-            no_cluster = BadHead(404, "the path must be /k8s/clusters/<handle>/…")
-            self._refuse(no_cluster, b"%s %s " % (head.method, head.target))
-            return
+    def _begin_request(self, parsed_request: ParsedRequest) -> None:
         record = self._new_record(parsed_request.route.handle, parsed_request.method)
         record.user_agent = parsed_request.user_agent
-        record.upgrade = head.upgrade is not None
+        record.upgrade = parsed_request.head.upgrade is not None
         gateway = self._gateway
         proxied_request = ProxiedRequest(
             self, gateway.authorization, gateway.clock, parsed_request, record
@@ -290,18 +263,13 @@ class UserConnection(asyncio.Protocol):
         if not proxied_request.try_start():
             gateway.tasks.spawn("request", proxied_request.run())
 
-    def _open(self, head: RequestHead) -> ParsedRequest | None:
-        route = find_route(head.target)
-        self._parsed_request = ParsedRequest.of(head, route) if route is not None else None
-        return self._parsed_request
-
-    def _begin_application(self, head: RequestHead, raw: bytes) -> None:
+    def _begin_application(self, request: ApplicationHead) -> None:
         if self._application_protocol is None:
             self._application_protocol = self._application.connect(
                 self._transport, self._on_application_answer, self._detach
             )
-        turn = self._current = ApplicationRequest(self._application_protocol, head)
-        turn.start(raw)
+        turn = self._current = ApplicationRequest(self._application_protocol, request.head)
+        turn.start(request.raw)
 
     def _on_application_answer(self) -> None:
         if isinstance(self._current, ApplicationRequest):
@@ -309,14 +277,14 @@ class UserConnection(asyncio.Protocol):
             self._keep_alive = not self._transport.is_closing()
             self._advance()
 
-    def _refuse(self, error: BadHead, start: bytes = b"") -> None:
-        """Answers a request that cannot be parsed, and closes the connection.
-        `start`: the bytes of its head so far; a request for a cluster is written to the audit log.
+    def _refuse(self, error: BadHead) -> None:
+        """Answers a request that cannot be parsed, and closes the connection. A request for a
+        cluster is written to the audit log.
         """
         self._pending = b""
         self._gone = True
         self._gateway.authorization.meters.refused(error.status)
-        method, _, target = start[:_MAX_START].partition(b" ")
+        method, _, target = error.start[:_MAX_START].partition(b" ")
         if target.startswith(PREFIX):
             route = find_route(target.partition(b" ")[0])
             name = method[:_MAX_METHOD].decode("ascii", "replace")
@@ -392,7 +360,7 @@ def _reset_on_close(transport: asyncio.Transport) -> None:
 def make_protocol_class(gateway: Gateway) -> type[asyncio.Protocol]:
     """The protocol class to give to `uvicorn.Config(http=...)`."""
 
-    class DoorProtocol(UserConnection):
+    class GatewayProtocol(UserConnection):
         def __init__(
             self,
             config: Config,
@@ -402,4 +370,4 @@ def make_protocol_class(gateway: Gateway) -> type[asyncio.Protocol]:
         ) -> None:
             super().__init__(gateway, Application(config, server_state, app_state, _loop))
 
-    return DoorProtocol
+    return GatewayProtocol
