@@ -9,20 +9,20 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from core.mux.codec import Buffer
-from proxy.domain.audit import EndReason, RequestRecord
+from proxy.domain.audit import EndReason
+from proxy.domain.limits import HeadLimits
 from proxy.gateway.application import Application, ApplicationProtocol, ApplicationRequest
+from proxy.gateway.authorize.authorizer import CachedAuthorization
 from proxy.gateway.error_response import ErrorResponse, encode
 from proxy.gateway.forward.proxied_request import ProxiedRequest
 from proxy.gateway.gateway import Gateway
+from proxy.gateway.handler import RequestHandler
 from proxy.gateway.parse.bad_head import BadHead
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.parse.parser import ApplicationHead, RequestParser
-from proxy.gateway.parse.route import PREFIX, find_route
 
 WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 BACKLOG = 64 << 10
-_MAX_START = 512
-_MAX_METHOD = 16
 DEAD_PEER_MILLISECONDS = 60_000
 _NO_LINGER = struct.pack("ii", 1, 0)
 _CREDIT, _FULL, _UNREAD = 1, 2, 4
@@ -34,18 +34,26 @@ class UserConnection(asyncio.Protocol):
     unread, because nothing else would limit their number.
     """
 
-    def __init__(self, gateway: Gateway, application: Application) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        handler: RequestHandler,
+        parser: RequestParser,
+        application: Application,
+    ) -> None:
         self.write_paused = False
         self._deadline: float | None = None
         self._allowed: float | None = None
         self._gateway, self._application = gateway, application
+        self._handler, self._parser = handler, parser
+        self._last_parsed: ParsedRequest | None = None
+        self._last_authorization: CachedAuthorization | None = None
         self._transport: asyncio.Transport
         self._source = ""
         self._application_protocol: ApplicationProtocol | None = None
         self._current: ProxiedRequest | ApplicationRequest | None = None
         self._unread_deadline = 0.0
         self._pending = b""
-        self._parser = RequestParser(gateway.head_limits)
         self._held = 0
         self._advancing = self._keep_alive = self._in_head = self._gone = False
 
@@ -250,18 +258,17 @@ class UserConnection(asyncio.Protocol):
             self._in_head = True
             self._set_deadline(self._gateway.timeouts.head)
 
-    def _begin_request(self, parsed_request: ParsedRequest) -> None:
-        record = self._new_record(parsed_request.route.handle, parsed_request.method)
-        record.user_agent = parsed_request.user_agent
-        record.upgrade = parsed_request.head.upgrade is not None
-        gateway = self._gateway
-        proxied_request = ProxiedRequest(
-            self, gateway.authorization, gateway.clock, parsed_request, record
+    def _begin_request(self, parsed: ParsedRequest) -> None:
+        if parsed is not self._last_parsed:
+            self._last_parsed, self._last_authorization = parsed, None
+        request = self._handler.new_request(self, parsed, self._source)
+        self._current = request
+        self._set_deadline(self._gateway.timeouts.answer)
+        last = self._last_authorization = self._handler.start_cached(
+            request, self._last_authorization
         )
-        self._current = proxied_request
-        self._set_deadline(gateway.timeouts.answer)
-        if not proxied_request.try_start():
-            gateway.tasks.spawn("request", proxied_request.run())
+        if last is None:
+            self._gateway.tasks.spawn("request", self._handler.run(request))
 
     def _begin_application(self, request: ApplicationHead) -> None:
         if self._application_protocol is None:
@@ -283,28 +290,10 @@ class UserConnection(asyncio.Protocol):
         """
         self._pending = b""
         self._gone = True
-        self._gateway.authorization.meters.refused(error.status)
-        method, _, target = error.start[:_MAX_START].partition(b" ")
-        if target.startswith(PREFIX):
-            route = find_route(target.partition(b" ")[0])
-            name = method[:_MAX_METHOD].decode("ascii", "replace")
-            record = self._new_record(route.handle if route else "", name)
-            record.status, record.refused, record.reason = error.status, True, EndReason.REFUSED
-            self._gateway.authorization.audit.closed(record)
+        self._handler.refuse_head(error, self._source)
         self._set_deadline(self._gateway.timeouts.idle)
         self._transport.write(encode(ErrorResponse(error.status, error.message), close=True))
         self._transport.close()
-
-    def _new_record(self, handle: str, method: str) -> RequestRecord:
-        return RequestRecord(
-            id=self._gateway.ids.next(),
-            at=self._gateway.clock.now(),
-            source=self._source,
-            user_agent="",
-            handle=handle,
-            method=method,
-            upgrade=False,
-        )
 
     # The socket
 
@@ -357,7 +346,9 @@ def _reset_on_close(transport: asyncio.Transport) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
 
 
-def make_protocol_class(gateway: Gateway) -> type[asyncio.Protocol]:
+def make_protocol_class(
+    gateway: Gateway, handler: RequestHandler, head_limits: HeadLimits
+) -> type[asyncio.Protocol]:
     """The protocol class to give to `uvicorn.Config(http=...)`."""
 
     class GatewayProtocol(UserConnection):
@@ -368,6 +359,7 @@ def make_protocol_class(gateway: Gateway) -> type[asyncio.Protocol]:
             app_state: dict[str, Any],
             _loop: asyncio.AbstractEventLoop | None = None,
         ) -> None:
-            super().__init__(gateway, Application(config, server_state, app_state, _loop))
+            application = Application(config, server_state, app_state, _loop)
+            super().__init__(gateway, handler, RequestParser(head_limits), application)
 
     return GatewayProtocol

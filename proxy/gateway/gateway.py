@@ -1,6 +1,5 @@
 """Sweeps, revokes and drains all connections and requests of the edge."""
 
-import secrets
 from typing import Protocol
 
 import structlog
@@ -10,10 +9,11 @@ from core.open_streams import OpenStream, StreamFilter
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from proxy.domain.audit import EndReason, RequestRecord
-from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
+from proxy.domain.limits import Timeouts
 from proxy.gateway.authorize.authorizer import RequestAuthorizer
 from proxy.gateway.error_response import ErrorResponse
 from proxy.gateway.forward.proxied_request import ProxiedRequest
+from proxy.gateway.handler import RequestHandler
 from proxy.gateway.internal_reads import InternalReader
 from proxy.gateway.record.metrics import kind_of
 
@@ -21,7 +21,6 @@ log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS = 1.0
 DRAIN_STEP = 0.05
-IDS_PER_BATCH = 256
 _MAX_TEXT = 512
 
 
@@ -42,45 +41,30 @@ class OpenConnection(Protocol):
         ...
 
 
-class RequestIds:
-    """Random ids of 32 hex digits, read from the system in batches."""
-
-    def __init__(self) -> None:
-        self._waiting: list[str] = []
-
-    def next(self) -> str:
-        """Returns an unused id."""
-        if not self._waiting:
-            digits = secrets.token_hex(16 * IDS_PER_BATCH)
-            self._waiting = [digits[at : at + 32] for at in range(0, len(digits), 32)]
-        return self._waiting.pop()
-
-
 class Gateway:
     """State that all connections of the edge share."""
 
     def __init__(
         self,
-        authorization: RequestAuthorizer,
+        handler: RequestHandler,
+        authorizer: RequestAuthorizer,
+        internal_reads: InternalReader,
         clock: Clock,
-        head_limits: HeadLimits,
         timeouts: Timeouts,
-        streams: StreamLimits,
+        max_connections: int,
     ) -> None:
-        self.authorization, self.clock = authorization, clock
-        self.inside = InternalReader(authorization, clock, head_limits)
-        self.head_limits, self.timeouts = head_limits, timeouts
-        self._max_connections = streams.connections
+        self.authorizer, self.clock, self.timeouts = authorizer, clock, timeouts
+        self._handler, self._internal_reads = handler, internal_reads
+        self._max_connections = max_connections
         self.connections: set[OpenConnection] = set()
         self.draining = False
-        self.ids = RequestIds()
         self.tasks = Tasks("proxy")
 
     @property
     def proxied_requests(self) -> list[ProxiedRequest]:
         """The open requests."""
         found = [connection.proxied_request for connection in self.connections]
-        found += self.inside.proxied_requests
+        found += self._internal_reads.proxied_requests
         return [
             proxied_request
             for proxied_request in found
@@ -126,7 +110,7 @@ class Gateway:
         grant: str | None = None,
     ) -> int:
         """Ends every open request that matches one of these values, and returns their number."""
-        self.authorization.forget(user=user, token=token, session=session)
+        self.authorizer.forget(user=user, token=token, session=session)
         wanted = {("user", user), ("token", token), ("session", session)}
         wanted |= {("cluster", cluster), ("grant", grant)}
         matching = [
@@ -140,11 +124,11 @@ class Gateway:
 
     async def recheck(self, user: str | None = None) -> None:
         """Authorizes open requests again, now: those of one user, or all."""
-        self.authorization.forget(user=user, token=None, session=None)
+        self.authorizer.forget(user=user, token=None, session=None)
         for proxied_request in tuple(self.proxied_requests):
             identity = proxied_request.record.identity
             if user is None or (identity is not None and identity.user_id == user):
-                await proxied_request.reauthorize()
+                await self._handler.reauthorize(proxied_request)
 
     async def drain(self) -> None:
         """Closes idle connections, ends watches between events, and ends the rest after the grace
@@ -173,7 +157,7 @@ class Gateway:
         while True:
             await self.clock.sleep(SWEEP_SECONDS)
             now = self.clock.monotonic()
-            self.authorization.sweep()
+            self.authorizer.sweep()
             for connection in tuple(self.connections):
                 connection.sweep(now)
 
@@ -190,7 +174,7 @@ class Gateway:
                         EndReason.TOO_OLD,
                     )
                 else:
-                    await proxied_request.reauthorize()
+                    await self._handler.reauthorize(proxied_request)
 
 
 def _open_stream(record: RequestRecord) -> OpenStream:

@@ -4,18 +4,15 @@ The proxy authorizes, limits, forwards and audits them like any other request.
 
 import asyncio
 import io
-import secrets
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 
 from core.errors import LimitExceeded, Unavailable
 from core.mux.codec import Buffer
-from core.runtime.clock import Clock
 from proxy.domain.access import AuthenticatedUser
-from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import HeadLimits
-from proxy.gateway.authorize.authorizer import RequestAuthorizer
 from proxy.gateway.forward.proxied_request import ProxiedRequest
+from proxy.gateway.handler import RequestHandler
 from proxy.gateway.parse.head import parse_head
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.parse.route import ClusterRoute
@@ -29,10 +26,8 @@ class InternalReader:
     connections.
     """
 
-    def __init__(self, authorization: RequestAuthorizer, clock: Clock, limits: HeadLimits) -> None:
-        self._authorization = authorization
-        self._clock = clock
-        self._limits = limits
+    def __init__(self, handler: RequestHandler, limits: HeadLimits) -> None:
+        self._handler, self._limits = handler, limits
         self.proxied_requests: set[ProxiedRequest] = set()
 
     async def read(
@@ -48,29 +43,18 @@ class InternalReader:
             % (route.handle.encode(), route.target),
             self._limits,
         )
-        record = RequestRecord(
-            id=secrets.token_hex(16),
-            at=self._clock.now(),
-            source=source,
-            user_agent="towline",
-            handle=route.handle,
-            method="GET",
-            upgrade=False,
-            identity=identity,
-        )
-        proxied_request = ProxiedRequest(
-            answer, self._authorization, self._clock, ParsedRequest.of(head, route), record
-        )
-        self.proxied_requests.add(proxied_request)
+        parsed = ParsedRequest.of(head, route)
+        request = self._handler.new_request(answer, parsed, source, identity)
+        self.proxied_requests.add(request)
         try:
             async with asyncio.timeout(_SECONDS):
-                await proxied_request.run()
+                await self._handler.run(request)
                 await answer.ended.wait()
         except TimeoutError:
             raise Unavailable(f'cluster "{route.handle}" did not answer in time') from None
         finally:
-            proxied_request.on_user_lost()
-            self.proxied_requests.discard(proxied_request)
+            request.on_user_lost()
+            self.proxied_requests.discard(request)
         return answer.parsed()
 
 

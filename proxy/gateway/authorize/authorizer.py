@@ -1,11 +1,10 @@
-"""Authorization of one request: identity, permission, route to the agent, limits."""
+"""Authorization of one request: identity, permission, and the route to the agent."""
 
 from dataclasses import dataclass, replace
 from math import inf
-from urllib.parse import unquote
 
-from core.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
-from core.identity import ClusterId, TokenKind, token_kind
+from core.errors import Forbidden, Unauthenticated, Unavailable
+from core.identity import TokenKind, token_kind
 from core.runtime.clock import Clock
 from core.runtime.single_flight import SingleFlight
 from proxy.domain.access import (
@@ -18,76 +17,59 @@ from proxy.domain.access import (
 )
 from proxy.domain.attributes import CACHED_LENGTH, RequestAttributes
 from proxy.domain.audit import RequestRecord
-from proxy.domain.limits import StreamLimits, Timeouts
-from proxy.domain.terminal import TERMINALS, TerminalSession
+from proxy.domain.limits import Timeouts
+from proxy.domain.terminal import TERMINALS
+from proxy.gateway.authorize.agents import AgentLocator
+from proxy.gateway.authorize.impersonation import allowed_impersonation
 from proxy.gateway.authorize.ttl_cache import TTLCache
-from proxy.gateway.error_response import age
-from proxy.gateway.record.metrics import ProxyMetrics
-from proxy.gateway.record.open_requests import OpenRequests
-from proxy.ports import (
-    AgentPresence,
-    AgentRoute,
-    AgentRouter,
-    Authenticator,
-    Authorizer,
-    RequestAudit,
-    SessionRecorder,
-    TerminalRecording,
-)
+from proxy.gateway.parse.parsed_request import ParsedRequest
+from proxy.ports import AgentRoute, Authenticator, Authorizer
 
+_MAX_RENEWALS = 5
 _CacheKey = tuple[str, str | None, str | None, str, RequestAttributes]
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizedRequest:
-    """An authorized request: its identity, grant, and the route to the agent."""
+    """An authorized request: its identity, grant, and the route to the agent.
+    `changes`: the authorizer's counter of changes before the first check.
+    """
 
     identity: AuthenticatedUser
     grant: RequestGrant
     acting_as: Impersonation
-    link: AgentRoute
+    agent: AgentRoute
+    changes: int
 
 
 @dataclass(frozen=True, slots=True)
 class CachedAuthorization:
-    """A cached admission for the next request with the same head.
-    It is valid until `until` (monotonic seconds) and while `changes` equals the counter of the
-    desk.
+    """An authorization for the next request with the same head.
+    It is valid until `until` (monotonic seconds), and only while the authorizer's counter of
+    changes stays the same.
     """
 
-    admission: AuthorizedRequest
-    changes: int
+    authorized: AuthorizedRequest
     until: float
 
 
 class RequestAuthorizer:
-    """Authorizes requests through its ports, caches the results briefly, and counts open requests.
+    """Authorizes requests through its ports, and caches the results briefly.
+    `passthrough`: handles of the clusters whose API server authenticates the user's own token.
     `changes` counts the calls of `forget`; a result from before such a call may be stale.
-    `requests`: the counts of open requests.
     """
 
     def __init__(
         self,
         authenticator: Authenticator,
         authorizer: Authorizer,
-        audit: RequestAudit,
-        presence: AgentPresence,
-        tunnels: AgentRouter,
+        agents: AgentLocator,
         clock: Clock,
-        limits: StreamLimits,
         timeouts: Timeouts,
-        *,
-        requests: OpenRequests | None = None,
-        recorder: SessionRecorder | None = None,
         passthrough: frozenset[str] = frozenset(),
     ) -> None:
-        self.audit = audit
-        self.recorder = recorder or NoRecorder()
-        self.meters = ProxyMetrics()
-        self._passthrough = passthrough
         self._authenticator, self._authorizer = authenticator, authorizer
-        self._presence, self._tunnels, self._clock = presence, tunnels, clock
-        self._limits = limits
+        self._agents, self._clock, self._passthrough = agents, clock, passthrough
         self._identities: TTLCache[bytes, AuthenticatedUser] = TTLCache(
             clock, timeouts.identity_cache
         )
@@ -96,37 +78,80 @@ class RequestAuthorizer:
         # With `changes` in the key, no request gets an answer from before a change.
         self._authentications: SingleFlight[tuple[int, bytes], AuthenticatedUser] = SingleFlight()
         self._authorizations: SingleFlight[tuple[int, _CacheKey], RequestGrant] = SingleFlight()
-        self.requests = requests or OpenRequests(limits)
         self.changes = 0
 
-    def find_cached(
-        self, credential: Credential | None, handle: str, attributes: RequestAttributes
-    ) -> CachedAuthorization | None:
-        """Returns an admission from the caches; None: call `identify` and `admit`."""
-        identity = self._identities.get(credential.digest) if credential else None
-        if identity is None or credential is None or self._expired(identity):
-            return None
-        question = _cache_key(identity, handle, attributes)
-        grant = self._grants.get(question)
-        link = self._tunnels.find(grant.cluster_id) if grant else None
-        if grant is None or grant.passthrough or link is None or not self._has_room(link):
-            return None
-        until = min(
-            self._identities.until(credential.digest),
-            self._grants.until(question),
-            self._expiry(identity),
-        )
-        return CachedAuthorization(
-            AuthorizedRequest(identity, grant, grant.impersonate, link), self.changes, until
-        )
+    # The stage
 
-    def is_valid(self, cached: CachedAuthorization) -> bool:
-        """Reports whether a result of `find_cached` is still valid."""
-        if cached.changes != self.changes or self._clock.monotonic() >= cached.until:
-            return False
-        link = cached.admission.link
-        found = self._tunnels.find(cached.admission.grant.cluster_id)
-        return found is link and self._has_room(link)
+    def recall(
+        self, parsed: ParsedRequest, last: CachedAuthorization | None
+    ) -> CachedAuthorization | None:
+        """Returns the cached authorization of a read; None: call `authorize`.
+        `last`: the previous result for the same head.
+        """
+        attributes = parsed.attributes
+        if not parsed.plain or attributes is None or attributes.writes:
+            return None
+        if last is not None and self.is_valid(last):
+            return last
+        return self.find_cached(parsed.credential, parsed.route.handle, attributes)
+
+    async def authorize(self, parsed: ParsedRequest, record: RequestRecord) -> AuthorizedRequest:
+        """Authenticates the user and authorizes the request.
+        Adds user and attributes to the record, so that the audit row of a refusal has them.
+        BadHead: the credential is refused. Invalid: the path is ambiguous. The errors of `identify`
+        and `admit`.
+        """
+        before, identity = self.changes, record.identity
+        if identity is None:
+            identity = await self.identify(parsed.read_credential(), record.source)
+            record.identity = identity
+        attributes = record.attributes = parsed.read_attributes()
+        asked = parsed.head.impersonation
+        authorized = await self.admit(identity, record.handle, attributes, asked)
+        return replace(authorized, changes=before)
+
+    async def confirm(
+        self, authorized: AuthorizedRequest, parsed: ParsedRequest
+    ) -> AuthorizedRequest:
+        """Authorizes the request again if permissions have changed since `authorize` began.
+        Unavailable: the grant differs from the recorded one, or permissions keep changing.
+        """
+        before = authorized.changes
+        for _ in range(_MAX_RENEWALS):
+            if before == self.changes:
+                return authorized
+            before = self.changes
+            again = await self.admit(
+                authorized.identity,
+                parsed.route.handle,
+                parsed.read_attributes(),
+                parsed.head.impersonation,
+            )
+            if again.grant != authorized.grant:
+                break
+            authorized = again
+        raise Unavailable("permissions changed while the request was being authorized; try again")
+
+    async def reauthorize(self, authorized: AuthorizedRequest, record: RequestRecord) -> None:
+        """Authorizes an open request again and raises the errors of `Authorizer.authorize`.
+        Unauthenticated: its session has ended. Forbidden: the request would now get a lesser
+        identity, or its session would be recorded. The end of a short-lived token does not end the
+        request.
+        """
+        attributes, handle = record.attributes, record.handle
+        if attributes is None:
+            return
+        identity, before = authorized.identity, authorized.grant
+        if identity.session_id is not None and self._expired(identity):
+            raise Unauthenticated("the session has ended; sign in again")
+        now = await self._authorizer.authorize(identity, handle, attributes)
+        part = None if before.passthrough else lost_permission(authorized.acting_as, before, now)
+        if part is not None:
+            raise Forbidden(f'user "{identity.name}" may no longer act as {part} on "{handle}"')
+        if attributes.subresource in TERMINALS and now.recording.keeps_more_than(before.recording):
+            raise Forbidden(f'sessions on "{handle}" are now recorded; start a new session')
+
+    # Its steps
 
     async def identify(self, credential: Credential | None, source: str) -> AuthenticatedUser:
         """Authenticates a credential. Unauthenticated: it is missing or not valid."""
@@ -154,6 +179,53 @@ class RequestAuthorizer:
                 self._identities.put(digest, identity)
         return identity
 
+    async def admit(
+        self,
+        identity: AuthenticatedUser,
+        handle: str,
+        attributes: RequestAttributes,
+        asked: list[tuple[str, str]],
+    ) -> AuthorizedRequest:
+        """Authorizes a request of a user and finds the route to the agent.
+        `asked`: the client's own `Impersonate-*` header fields.
+        """
+        before = self.changes
+        grant = await self._grant(identity, handle, attributes)
+        acting_as = grant.impersonate
+        if asked:
+            acting_as = allowed_impersonation(identity, grant, handle, asked)
+        agent = await self._agents.reach(grant.cluster_id, handle)
+        return AuthorizedRequest(identity, grant, acting_as, agent, before)
+
+    def find_cached(
+        self, credential: Credential | None, handle: str, attributes: RequestAttributes
+    ) -> CachedAuthorization | None:
+        """Returns an authorization from the caches; None: call `identify` and `admit`."""
+        identity = self._identities.get(credential.digest) if credential else None
+        if identity is None or credential is None or self._expired(identity):
+            return None
+        question = _cache_key(identity, handle, attributes)
+        grant = self._grants.get(question)
+        agent = self._agents.find(grant.cluster_id) if grant else None
+        if grant is None or grant.passthrough or agent is None:
+            return None
+        until = min(
+            self._identities.until(credential.digest),
+            self._grants.until(question),
+            self._expiry(identity),
+        )
+        authorized = AuthorizedRequest(identity, grant, grant.impersonate, agent, self.changes)
+        return CachedAuthorization(authorized, until)
+
+    def is_valid(self, cached: CachedAuthorization) -> bool:
+        """Reports whether a result of `find_cached` is still valid."""
+        authorized = cached.authorized
+        if authorized.changes != self.changes or self._clock.monotonic() >= cached.until:
+            return False
+        return self._agents.find(authorized.grant.cluster_id) is authorized.agent
+
+    # The caches
+
     def forget(self, *, user: str | None, token: str | None, session: str | None) -> None:
         """Drops the cached identities that match one of these values, and all cached grants."""
 
@@ -178,58 +250,6 @@ class RequestAuthorizer:
         """Number of cached results."""
         return len(self._identities) + len(self._grants)
 
-    async def admit(
-        self,
-        identity: AuthenticatedUser,
-        handle: str,
-        attributes: RequestAttributes,
-        asked: list[tuple[str, str]],
-    ) -> AuthorizedRequest:
-        """Authorizes a request and finds the route to its agent.
-        `asked`: the client's own `Impersonate-*` header fields.
-        """
-        grant = await self._grant(identity, handle, attributes)
-        acting_as = grant.impersonate
-        if asked:
-            acting_as = _impersonation(identity, grant, handle, asked)
-        link = await self._tunnels.reach(grant.cluster_id)
-        if link is None or not link.accepts_streams:
-            raise Unavailable(await self._describe_absence(handle, grant.cluster_id))
-        if not self._has_room(link):
-            raise LimitExceeded(f'too many requests are open on cluster "{handle}"')
-        return AuthorizedRequest(identity, grant, acting_as, link)
-
-    async def reauthorize(
-        self, admission: AuthorizedRequest, handle: str, attributes: RequestAttributes
-    ) -> None:
-        """Authorizes an open request again and raises the errors of `authorize`.
-        Unauthenticated: its session has ended. Forbidden: the request would now get a lesser
-        identity, or its session would be recorded. The end of a short-lived token does not end the
-        request.
-        """
-        identity, before = admission.identity, admission.grant
-        if identity.session_id is not None and self._expired(identity):
-            raise Unauthenticated("the session has ended; sign in again")
-        now = await self._authorizer.authorize(identity, handle, attributes)
-        part = None if before.passthrough else lost_permission(admission.acting_as, before, now)
-        if part is not None:
-            raise Forbidden(f'user "{identity.name}" may no longer act as {part} on "{handle}"')
-        if attributes.subresource in TERMINALS and now.recording.keeps_more_than(before.recording):
-            raise Forbidden(f'sessions on "{handle}" are now recorded; start a new session')
-
-    def enter(self, record: RequestRecord) -> None:
-        """Counts a new request. LimitExceeded: too many are open."""
-        self.requests.enter(_name(record), record.handle, upgrade=record.upgrade)
-        self.meters.opened(record)
-
-    def upgraded(self, record: RequestRecord) -> None:
-        """Stops counting a request as an unanswered upgrade."""
-        self.requests.upgraded(_name(record))
-
-    def leave(self, record: RequestRecord) -> None:
-        """Removes a request that `enter` counted."""
-        self.requests.leave(_name(record), record.handle)
-
     async def _grant(
         self, identity: AuthenticatedUser, handle: str, attributes: RequestAttributes
     ) -> RequestGrant:
@@ -247,15 +267,6 @@ class RequestAuthorizer:
                 self._grants.put(question, grant)
         return grant
 
-    async def _describe_absence(self, handle: str, cluster_id: ClusterId) -> str:
-        seen = await self._presence.last_seen(cluster_id)
-        when = f"last seen {age(self._clock.now() - seen)} ago" if seen else "never seen yet"
-        return f'cluster "{handle}" is not connected: agent {when}'
-
-    def _has_room(self, link: AgentRoute) -> bool:
-        full = link.crowded or len(link.streams) >= self._limits.per_agent
-        return link.accepts_streams and not full
-
     def _expiry(self, identity: AuthenticatedUser) -> float:
         """Expiry of an identity in monotonic seconds."""
         if identity.expires_at is None:
@@ -267,50 +278,7 @@ class RequestAuthorizer:
         return identity.expires_at is not None and identity.expires_at <= self._clock.now()
 
 
-def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
-    """Parses the client's own `Impersonate-*` fields. Invalid: they name no single user."""
-    users = [value for name, value in fields if name == "impersonate-user"]
-    uids = [value for name, value in fields if name == "impersonate-uid"]
-    groups = tuple(value for name, value in fields if name == "impersonate-group")
-    extra = tuple(
-        (unquote(name.removeprefix("impersonate-extra-")), value)
-        for name, value in fields
-        if name.startswith("impersonate-extra-")
-    )
-    known = len(users) + len(uids) + len(groups) + len(extra)
-    if len(users) != 1 or len(uids) > 1 or known != len(fields):
-        raise Invalid("Impersonate- fields must name one user, and groups, a uid or extras with it")
-    return Impersonation(users[0], groups, uids[0] if uids else None, extra)
-
-
-class NoRecorder:
-    """Recorder without storage: refuses every session that must be recorded."""
-
-    async def begin(self, record: RequestRecord, session: TerminalSession) -> TerminalRecording:
-        raise Unavailable(
-            f"{session.title} must be recorded, but no folder for recordings is configured"
-        )
-
-
-def _impersonation(
-    identity: AuthenticatedUser, grant: RequestGrant, handle: str, asked: list[tuple[str, str]]
-) -> Impersonation:
-    """The requested user to impersonate. Forbidden: the grant does not allow it."""
-    rule = grant.may_impersonate
-    if rule is None or grant.passthrough:
-        raise Forbidden(f'user "{identity.name}" may not act as another user on cluster "{handle}"')
-    target = impersonation_asked(asked)
-    part = rule.forbidden_part(target)
-    if part is not None:
-        raise Forbidden(f'user "{identity.name}" may not act as {part} on cluster "{handle}"')
-    return target
-
-
 def _cache_key(
     identity: AuthenticatedUser, handle: str, attributes: RequestAttributes
 ) -> _CacheKey:
     return (identity.user_id, identity.token_id, identity.session_id, handle, attributes)
-
-
-def _name(record: RequestRecord) -> str:
-    return record.identity.name if record.identity else ""

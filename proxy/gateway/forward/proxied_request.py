@@ -1,49 +1,30 @@
-"""One proxied request, from its head to its last byte and its row in the audit log."""
+"""One forwarded request, from its first byte to the last byte of its response."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 import structlog
 
-from core.errors import Forbidden, TowlineError, Unavailable
+from core.errors import Unavailable
 from core.http1.chunked import BadChunk
 from core.http1.response import BadResponse, ResponseObserver
-from core.identity import token_kind
-from core.mux.codec import (
-    END,
-    FLAG_HEAD,
-    FLAG_NOBODY,
-    FLAG_PASSTHROUGH,
-    FLAG_UPGRADE,
-    PROTOCOL,
-    Buffer,
-    Open,
-)
+from core.mux.codec import END, PROTOCOL, Buffer
 from core.runtime.clock import Clock
-from proxy.domain.access import (
-    AuthenticatedUser,
-    CredentialKind,
-    RecordingPolicy,
-    RequestGrant,
-    identity_block,
-)
-from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import EndReason, RequestRecord
-from proxy.domain.terminal import UnrecordableError, terminal_session
-from proxy.gateway.authorize.authorizer import AuthorizedRequest, RequestAuthorizer
-from proxy.gateway.error_response import ErrorResponse, encode, response_for
-from proxy.gateway.parse.bad_head import BadHead
+from proxy.domain.terminal import UnrecordableError
+from proxy.gateway.authorize.authorizer import AuthorizedRequest
+from proxy.gateway.error_response import ErrorResponse, encode
+from proxy.gateway.forward.agent_request import open_message
+from proxy.gateway.forward.response_head import add_connection_close, after_upgrade_head
 from proxy.gateway.parse.body import body_of
-from proxy.gateway.parse.head import rebuild
 from proxy.gateway.parse.parsed_request import ParsedRequest
+from proxy.gateway.record.recorder import RequestRecorder
 from proxy.gateway.status import encoding_for
 from proxy.ports import RequestStream, TerminalRecording
 
 log = structlog.get_logger(__name__)
 
 LAST_CHUNK = b"0\r\n\r\n"
-SPDY = b"spdy/3.1"
-_MAX_RENEWALS = 5
 
 
 class ClientConnection(Protocol):
@@ -85,21 +66,25 @@ class ClientConnection(Protocol):
 
 
 class ProxiedRequest:
-    """A request and its response. It owns its stream; the connection passes it the user's bytes."""
+    """A request and its response. It owns its stream; the connection passes it the user's bytes.
+    `authorized`: set when the request is forwarded. `entered`: the recorder counts the request as
+    open. `ready`: the body may follow. `raw`: an upgrade has succeeded, so all bytes are opaque.
+    `over`: the response has ended.
+    """
 
     def __init__(
         self,
-        side: ClientConnection,
-        authorization: RequestAuthorizer,
+        client: ClientConnection,
+        recorder: RequestRecorder,
         clock: Clock,
-        parsed_request: ParsedRequest,
+        parsed: ParsedRequest,
         record: RequestRecord,
     ) -> None:
-        self.record = record
-        self.raw = self.ready = self.over = False
-        self._side, self._authorization, self._clock = side, authorization, clock
-        head = parsed_request.head
-        self._parsed_request, self._head, self._route = parsed_request, head, parsed_request.route
+        self.parsed, self.record = parsed, record
+        self.raw = self.ready = self.over = self.entered = False
+        self.authorized: AuthorizedRequest | None = None
+        self._client, self._recorder, self._clock = client, recorder, clock
+        head = self._head = parsed.head
         self._body = body_of(head)
         self._observer = ResponseObserver(
             head_request=head.method == b"HEAD", upgrade=head.upgrade is not None
@@ -107,8 +92,7 @@ class ProxiedRequest:
         self._started = clock.monotonic()
         self._stream: RequestStream | None = None
         self._recording: TerminalRecording | None = None
-        self._admission: AuthorizedRequest | None = None
-        self._answering = self._entered = False
+        self._answering = False
         self._owed = 0
 
     @property
@@ -121,7 +105,7 @@ class ProxiedRequest:
         """Reports whether the connection must close; the bytes after a refused upgrade are
         ambiguous.
         """
-        return self._side.draining or self._head.upgrade is not None
+        return self._client.draining or self._head.upgrade is not None
 
     @property
     def waiting(self) -> bool:
@@ -130,42 +114,34 @@ class ProxiedRequest:
         long = attributes is not None and attributes.long_running
         return not (self._answering or self.over or long)
 
+    # Start
+
+    def record_session(self, recording: TerminalRecording) -> None:
+        """Passes the bytes of the session to a recording, and closes it at the end."""
+        if self.over:
+            recording.close()
+        else:
+            self._recording, self.record.recorded = recording, True
+
+    def forward(self, authorized: AuthorizedRequest) -> None:
+        """Sends the head to the agent. Unavailable: the agent has disconnected. The errors of
+        `open_message`.
+        """
+        if self.over:
+            return
+        agent, record = authorized.agent, self.record
+        if not agent.accepts_streams:
+            raise Unavailable(f'the agent of "{record.handle}" has just disconnected')
+        recorded = self._recording is not None
+        message = open_message(self.parsed, authorized, record.id, recorded=recorded)
+        self._recorder.began(record)
+        tenant = message.identity or authorized.identity.name.encode()
+        self._stream = agent.open(self, message, tenant=tenant)
+        self.authorized = authorized
+        self.ready = True
+        self._client.on_ready()
+
     # Events of the user's side
-
-    def try_start(self) -> bool:
-        """Starts a read with a cached admission; False: call `run`."""
-        head = self._head
-        if head.upgrade is not None or head.impersonation:
-            return False
-        parsed_request = self._parsed_request
-        attributes, shown = parsed_request.attributes, parsed_request.credential
-        if attributes is None or shown is None:
-            return False
-        self.record.attributes = attributes
-        cached = parsed_request.cached
-        if cached is None or not self._authorization.is_valid(cached):
-            cached = self._authorization.find_cached(shown, parsed_request.route.handle, attributes)
-            parsed_request.cached = cached
-        if cached is None or attributes.writes:
-            return False
-        try:
-            self._enter(cached.admission)
-            self._open(cached.admission)
-        except TowlineError as error:
-            self.refuse(response_for(error))
-        return True
-
-    async def run(self) -> None:
-        """Authorizes and starts the request; every failure becomes a response."""
-        try:
-            await self._authorize_and_start()
-        except BadHead as error:
-            self.refuse(ErrorResponse(error.status, error.message))
-        except TowlineError as error:
-            self.refuse(response_for(error))
-        except Exception:
-            log.exception("request failed", request=self.record.id)
-            self.refuse(ErrorResponse(500, f"internal error; request {self.record.id}"))
 
     def receive(self, data: bytes) -> int:
         """Takes bytes from the user and returns the number that belongs to this request."""
@@ -211,13 +187,13 @@ class ProxiedRequest:
         keep = head.keep_alive and head.upgrade is None and not head.values(b"expect")
         answer = encode(
             refusal,
-            close=not keep or self._side.draining,
+            close=not keep or self._client.draining,
             head_request=head.method == b"HEAD",
             encoding=encoding_for(head.values(b"accept")),
         )
         self.record.status, self.record.refused = refusal.status, True
-        self._side.write(answer)
-        self._finish(reason, keep_alive=keep and not self._side.draining)
+        self._client.write(answer)
+        self._finish(reason, keep_alive=keep and not self._client.draining)
 
     def end(self, refusal: ErrorResponse, reason: EndReason) -> None:
         """Ends an open request that was revoked, drained or timed out."""
@@ -235,7 +211,7 @@ class ProxiedRequest:
         if self._stream is not None:
             self._stream.reset()
         self._stream = None
-        self._side.write(LAST_CHUNK)
+        self._client.write(LAST_CHUNK)
         self._finish(EndReason.DRAINED, keep_alive=False)
         return True
 
@@ -243,18 +219,6 @@ class ProxiedRequest:
     def age(self) -> float:
         """Seconds since the request head arrived."""
         return self._clock.monotonic() - self._started
-
-    async def reauthorize(self) -> None:
-        """Ends the request if its user has lost the permission."""
-        admission, attributes = self._admission, self.record.attributes
-        if admission is None or attributes is None or not self.ready:
-            return
-        try:
-            await self._authorization.reauthorize(admission, self.record.handle, attributes)
-        except Unavailable:
-            return
-        except TowlineError as error:
-            self.end(response_for(error), EndReason.REVOKED)
 
     # Events of the stream (see `core.mux.stream.StreamOwner`)
 
@@ -270,7 +234,7 @@ class ProxiedRequest:
             return
         if ready:
             self._write(ready)
-        if self._side.write_paused:
+        if self._client.write_paused:
             self._owed += size
         elif self._stream is not None:
             self._stream.consumed(size)
@@ -289,7 +253,7 @@ class ProxiedRequest:
         self._complete()
 
     def on_writable(self) -> None:
-        self._side.release()
+        self._client.release()
 
     def on_reset(self, code: int, text: str) -> None:
         status = code if 400 <= code < 600 else 502
@@ -298,125 +262,6 @@ class ProxiedRequest:
             self._interrupt(ErrorResponse(status, self._agent_error_text(text)), EndReason.UPSTREAM)
 
     # Inside
-
-    async def _authorize_and_start(self) -> None:
-        record, before = self.record, self._authorization.changes
-        identity = record.identity
-        if identity is None:
-            shown = self._parsed_request.read_credential()
-            identity = await self._authorization.identify(shown, record.source)
-            record.identity = identity
-        attributes = record.attributes = self._parsed_request.read_attributes()
-        admission = await self._admit(identity, attributes)
-        self._enter(admission)
-        await self._begin_recording(admission.grant, attributes)
-        if attributes.writes or record.upgrade:
-            await self._authorization.audit.opened(record)
-        self._open(await self._renew_admission(admission, attributes, before))
-
-    async def _admit(
-        self, identity: AuthenticatedUser, attributes: RequestAttributes
-    ) -> AuthorizedRequest:
-        asked = self._head.impersonation
-        return await self._authorization.admit(identity, self._route.handle, attributes, asked)
-
-    async def _renew_admission(
-        self, admission: AuthorizedRequest, attributes: RequestAttributes, before: int
-    ) -> AuthorizedRequest:
-        """Renews the admission if permissions changed while the request was being authorized.
-        `before`: the desk's `changes` at the first check. Unavailable: the grant differs from the
-        recorded one, or permissions keep changing.
-        """
-        for _ in range(_MAX_RENEWALS):
-            if before == self._authorization.changes:
-                return admission
-            before = self._authorization.changes
-            again = await self._admit(admission.identity, attributes)
-            if again.grant != admission.grant:
-                break
-            admission = again
-        raise Unavailable("permissions changed while the request was being authorized; try again")
-
-    def _enter(self, admission: AuthorizedRequest) -> None:
-        """Records the admission; from here on the request counts as open."""
-        record, grant = self.record, admission.grant
-        record.identity = admission.identity
-        record.cluster_id, record.rule = grant.cluster_id, grant.rule
-        record.grant_ids = grant.grant_ids
-        record.acting_as = admission.acting_as.user
-        if self._head.impersonation:
-            record.acting_groups = admission.acting_as.groups
-        if not self.over:
-            self._authorization.enter(record)
-            self._entered = True
-
-    async def _begin_recording(self, grant: RequestGrant, attributes: RequestAttributes) -> None:
-        """Starts a recording if the policy requires one."""
-        upgrade = self._head.upgrade
-        if grant.recording is RecordingPolicy.OFF or upgrade is None:
-            return
-        session = terminal_session(
-            attributes,
-            self._route.target.decode("latin-1").partition("?")[2],
-            spdy=upgrade.lower() == SPDY,
-            keep_input=grant.recording is RecordingPolicy.ALL,
-        )
-        if session is None:
-            return
-        tape = await self._authorization.recorder.begin(self.record, session)
-        if self.over:
-            tape.close()
-        else:
-            self._recording, self.record.recorded = tape, True
-
-    def _open(self, admission: AuthorizedRequest) -> None:
-        if self.over:
-            return
-        if not admission.link.accepts_streams:
-            raise Unavailable(f'the agent of "{self.record.handle}" has just disconnected')
-        passthrough = admission.grant.passthrough
-        if passthrough:
-            self._check_passthrough()
-        block = b"" if passthrough else identity_block(admission.acting_as)
-        head = self._rebuilt(passthrough)
-        flags = self._flags() | (FLAG_PASSTHROUGH if passthrough else 0)
-        request = Open(head, block, bytes.fromhex(self.record.id), flags)
-        tenant = block or admission.identity.name.encode()
-        attributes = self.record.attributes
-        if attributes is not None and attributes.long_running and not attributes.writes:
-            self._authorization.audit.began(self.record)
-        self._stream = admission.link.open(self, request, tenant=tenant)
-        self._admission = admission
-        self.ready = True
-        self._side.on_ready()
-
-    def _rebuilt(self, passthrough: bool) -> bytes:
-        if not passthrough and self._recording is None:
-            return self._parsed_request.rebuilt(self.record.id)
-        return rebuild(
-            self._head,
-            self._route.target,
-            self.record.id,
-            passthrough=passthrough,
-            recorded=self._recording is not None,
-        )
-
-    def _check_passthrough(self) -> None:
-        """Checks the token for passthrough. Forbidden: the API server would get one of our
-        credentials.
-        """
-        shown = self._parsed_request.credential
-        is_foreign = shown is not None and token_kind(shown.secret) is None
-        if shown is None or shown.kind is not CredentialKind.BEARER or not is_foreign:
-            raise Forbidden(
-                f'cluster "{self.record.handle}" accepts only tokens of your identity provider'
-            )
-
-    def _flags(self) -> int:
-        flags = FLAG_HEAD if self._head.method == b"HEAD" else 0
-        if self._head.upgrade is not None:
-            return flags | FLAG_UPGRADE
-        return flags | FLAG_NOBODY if self._body.done else flags
 
     def _send(self, data: bytes, flags: int = 0) -> None:
         if self.raw:
@@ -427,7 +272,7 @@ class ProxiedRequest:
         if stream is None or stream.sent_end:
             return
         if not stream.send(data, flags) and not flags and not self.over:
-            self._side.hold()
+            self._client.hold()
 
     def _write(self, data: Buffer) -> None:
         observer = self._observer
@@ -437,11 +282,11 @@ class ProxiedRequest:
             if observer.upgraded:
                 self._switch()
                 if self._recording is not None and not self._keep(
-                    self._recording.from_cluster, _after_upgrade_head(data)
+                    self._recording.from_cluster, after_upgrade_head(data)
                 ):
                     return
             elif self._last_of_connection:
-                data = _add_connection_close(data, observer.status)
+                data = add_connection_close(data, observer.status)
         elif (
             self.raw
             and self._recording is not None
@@ -449,7 +294,7 @@ class ProxiedRequest:
         ):
             return
         self.record.bytes_out += len(data)
-        self._side.write(data)
+        self._client.write(data)
 
     def _keep(self, record: Callable[[Buffer], None], data: Buffer) -> bool:
         """Records bytes of a session, and ends a session that cannot be recorded."""
@@ -462,8 +307,8 @@ class ProxiedRequest:
 
     def _switch(self) -> None:
         self.raw = True
-        self._authorization.upgraded(self.record)
-        self._side.on_ready()
+        self._recorder.upgraded(self.record)
+        self._client.on_ready()
 
     def _complete(self) -> None:
         """Handles a complete response or the end of an upgraded connection."""
@@ -481,7 +326,7 @@ class ProxiedRequest:
         if not self._answering:
             self.refuse(refusal, reason)
         else:
-            self._side.abort()
+            self._client.abort()
             self._finish(reason, keep_alive=False)
 
     def _on_bad_response(self, error: BadResponse) -> None:
@@ -507,27 +352,7 @@ class ProxiedRequest:
         record = self.record
         record.seconds = self._clock.monotonic() - self._started
         record.reason = reason
-        if self._entered:
-            if record.upgrade and not self.raw:
-                self._authorization.upgraded(record)
-            self._authorization.leave(record)
         if self._recording is not None:
             self._recording.close()
-        self._authorization.meters.closed(record, entered=self._entered)
-        self._authorization.audit.closed(record)
-        self._side.on_answered(keep_alive=keep_alive)
-
-
-def _add_connection_close(data: Buffer, status: int) -> Buffer:
-    """Adds `Connection: close`, to a final head only."""
-    text = bytes(data)
-    line, end, rest = text.partition(b"\r\n")
-    if line[9:12] != b"%d" % status:
-        return data
-    return line + end + b"Connection: close\r\n" + rest
-
-
-def _after_upgrade_head(data: Buffer) -> bytes:
-    """The bytes that follow the head of a 101 in the same buffer."""
-    text = bytes(data)
-    return text[text.find(b"\r\n\r\n", text.find(b"HTTP/1.1 101")) + 4 :]
+        self._recorder.end(record, entered=self.entered, upgraded=self.raw)
+        self._client.on_answered(keep_alive=keep_alive)
