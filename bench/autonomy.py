@@ -41,7 +41,7 @@ def main() -> None:
 
 async def _measure(cluster: LocalCluster, repository: ServedRepository) -> None:
     report = BenchReport("autonomy")
-    repository.commit({"core/services.json": _definitions()} | _manifests(range(SERVICES), "0"))
+    repository.commit({"fleet/services.json": _definitions()} | _manifests(range(SERVICES), "0"))
     with tempfile.TemporaryDirectory(prefix="towline-bench-") as folder:
         kubeconfig = agent_kubeconfig(cluster.access, Path(folder) / "kubeconfig")
         async with FakeHub() as hub:

@@ -154,8 +154,8 @@ def test_services_are_made_changed_and_deleted_by_commands(
     repository = git_server.create_repository("tool")
     sha = repository.commit({"deploy/a.yaml": CONFIG})
     installation.run("repos", "create", repository.url)
-    installation.run("clusters", "create", "Lonely", "--handle", "is_trivial")
-    words = ["--cluster", "is_trivial", "--repo", repository.url, "--folder", "deploy"]
+    installation.run("clusters", "create", "Lonely", "--handle", "lonely")
+    words = ["--cluster", "lonely", "--repo", repository.url, "--folder", "deploy"]
     installation.run("services", "create", "tool", *words, "--namespace", "tool")
     poll_until(
         lambda: json.loads(installation.run("services", "get", "lonely/tool", "-o", "json").stdout),

@@ -365,7 +365,7 @@ async def _things(stage: Stage) -> None:
     project = f'projectId: "{ids["project"]}"'
     git = 'createGitRepository(attributes: {{url: "https://git.example.org/{}.git", {}}}) {{ id }}'
     ids["repository"] = (await stage.made(git.format("own", project)))["id"]
-    ids["is_trivial"] = (await stage.made(git.format("is_trivial", project)))["id"]
+    ids["lonely"] = (await stage.made(git.format("lonely", project)))["id"]
     charts = f'attributes: {{url: "oci://charts.example.org/own", {project}}}'
     ids["charts"] = (await stage.made(f"createHelmRepository({charts}) {{ id }}"))["id"]
     cluster = f'createCluster(attributes: {{name: "own", {project}}}) {{ id }}'

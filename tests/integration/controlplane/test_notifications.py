@@ -219,7 +219,7 @@ async def test_chats_get_their_own_shape(stand: Stand, receiver: Receiver) -> No
 @pytest.mark.parametrize(
     ("type", "path", "state"),
     [
-        (SinkType.GITHUB, "/repos/example/core/statuses/{sha}", "failure"),
+        (SinkType.GITHUB, "/repos/example/fleet/statuses/{sha}", "failure"),
         (SinkType.GITLAB, "/projects/example%2Ffleet/statuses/{sha}", "failed"),
     ],
 )
@@ -309,7 +309,7 @@ async def test_who_may_do_what_with_sinks(stand: Stand) -> None:
 @pytest.mark.parametrize(
     ("router", "said"),
     [
-        (RouterDraft("r", ("service.fail",)), "none of"),
+        (RouterDraft("r", ("service.fail",)), "is not one of"),
         (RouterDraft("r", sinks=("absent",)), "sink absent does not exist"),
     ],
 )

@@ -24,7 +24,7 @@ EVERYTHING = """{
     secret(name: "db") { name currentVersion newestVersion problem source { kind } rotation {
         phase oldVersion newVersion batch soakSeconds automatic reason } }
     secrets { edges { node { id name } } }
-    encryptionKeys { kek currentId behind keys { kek } }
+    encryptionKeys { kek currentId outdated keys { kek } }
 }"""
 
 
@@ -67,7 +67,7 @@ async def test_values_go_in_and_never_come_out(plane: ControlPlane) -> None:
     rotation = found["secret"]["rotation"]
     assert (rotation["phase"], rotation["batch"], rotation["newVersion"]) == ("ROLLING", 2, 2)
     keys = found["encryptionKeys"]
-    assert keys["currentId"] and keys["behind"] == 0 and keys["kek"].startswith("local:")
+    assert keys["currentId"] and keys["outdated"] == 0 and keys["kek"].startswith("local:")
     versions = await ask(
         plane, "query ($id: ID!) { secretVersions(id: $id) { number actor revokedAt } }",
         id=first["saveSecret"]["id"],

@@ -339,7 +339,7 @@ async def test_an_upload_that_stops_is_given_up(authority: TestAuthority) -> Non
         async with connected(stack) as user:
             user.writer.write(UPLOAD + bytes(50))
             status, _, body = await user.answer()
-            assert (status, b"body has come for 1 s" in body) == (408, True)
+            assert (status, b"body have arrived for 1 s" in body) == (408, True)
             assert await user.rest() == b""
     (row,) = stack.installation.closed_rows
     assert (row.status, row.reason) == (408, EndReason.TIMEOUT)

@@ -98,7 +98,7 @@ async def test_a_folder_in_git_defines_services_that_the_agent_renders_itself(
     repository = autonomous(bench, server, tmp_path, AutonomySettings(folder="fleet"))
     fleet = definitions(bench, "fleet", web="web", api="api")
     files = {
-        "core/services.json": fleet,
+        "fleet/services.json": fleet,
         "web/kustomization.yaml": "resources: [web.json]\nnamePrefix: k-\n",
         "web/web.json": manifest(bench, "web", "1"),
         "api/api.json": manifest(bench, "api", "1"),
@@ -117,7 +117,7 @@ async def test_a_folder_in_git_defines_services_that_the_agent_renders_itself(
         told = mirrors(bench.hub)
         assert told["api"].commit == first and told["api"].sequence == 1
         assert told["web"].repository == repository.url and told["web"].ref == "main"
-        repository.commit({"core/services.json": definitions(bench, "fleet", web="web")})
+        repository.commit({"fleet/services.json": definitions(bench, "fleet", web="web")})
         await bench.until("configmap", "api", lambda one: one is None)
     assert not any(b"pa55" in one.read_bytes() for one in tmp_path.rglob("*.db*"))
 
@@ -129,13 +129,13 @@ async def test_a_definition_that_cannot_be_read_is_told_with_pulses(
     repository = autonomous(bench, server, tmp_path, AutonomySettings(folder="fleet"))
     body = orjson.loads(definitions(bench, "fleet", web="web"))
     body["data"] = {"web": "name: ["}
-    files = {"core/services.json": orjson.dumps(body).decode()}
+    files = {"fleet/services.json": orjson.dumps(body).decode()}
     repository.commit(files | {"web/web.json": manifest(bench, "web", "1")})
     bench.hub.pulse_ms = 500
     async with agent(bench):
         await bench.hub.until(lambda: any("is not YAML" in one for one in bench.hub.complaints))
         assert not mirrors(bench.hub)
-        repository.commit({"core/services.json": definitions(bench, "fleet", web="web")})
+        repository.commit({"fleet/services.json": definitions(bench, "fleet", web="web")})
         await bench.hub.until(lambda: "web" in mirrors(bench.hub))
         await bench.hub.until(lambda: bench.hub.complaints[-1] == "")
 
@@ -148,7 +148,7 @@ async def test_a_control_plane_that_stands_still_holds_up_no_commit(
     repository = autonomous(bench, server, tmp_path, AutonomySettings(folder="fleet"))
     fleet = definitions(bench, "fleet", web="web")
     first = repository.commit(
-        {"core/services.json": fleet, "web/web.json": manifest(bench, "web", "0")}
+        {"fleet/services.json": fleet, "web/web.json": manifest(bench, "web", "0")}
     )
 
     def told() -> str:
