@@ -1,4 +1,4 @@
-"""Sweeps, revokes and drains all connections and requests of the edge."""
+"""Sweeps, revokes and drains all connections and open requests."""
 
 from typing import Protocol
 
@@ -42,7 +42,7 @@ class OpenConnection(Protocol):
 
 
 class Gateway:
-    """State that all connections of the edge share."""
+    """All connections of users, and their open requests."""
 
     def __init__(
         self,
@@ -65,11 +65,7 @@ class Gateway:
         """The open requests."""
         found = [connection.proxied_request for connection in self.connections]
         found += self._internal_reads.proxied_requests
-        return [
-            proxied_request
-            for proxied_request in found
-            if proxied_request is not None and not proxied_request.over
-        ]
+        return [request for request in found if request is not None and not request.over]
 
     @property
     def full(self) -> bool:
@@ -79,20 +75,14 @@ class Gateway:
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
         """Lists the authorized open requests that match a filter."""
         return wanted.chosen(
-            _open_stream(proxied_request.record)
-            for proxied_request in self.proxied_requests
-            if proxied_request.ready
+            _open_stream(request.record) for request in self.proxied_requests if request.ready
         )
 
     def end_stream(self, id: str, by: str) -> bool:
         """Ends an open request on behalf of `by`; False: no request has this id."""
-        found = [
-            proxied_request
-            for proxied_request in self.proxied_requests
-            if proxied_request.record.id == id
-        ]
-        for proxied_request in found:
-            proxied_request.end(ErrorResponse(403, f"ended by {by}"), EndReason.ENDED)
+        found = [request for request in self.proxied_requests if request.record.id == id]
+        for request in found:
+            request.end(ErrorResponse(403, f"ended by {by}"), EndReason.ENDED)
         return bool(found)
 
     def start(self) -> None:
@@ -114,21 +104,21 @@ class Gateway:
         wanted = {("user", user), ("token", token), ("session", session)}
         wanted |= {("cluster", cluster), ("grant", grant)}
         matching = [
-            proxied_request
-            for proxied_request in self.proxied_requests
-            if wanted & _revocation_keys(proxied_request.record)
+            request
+            for request in self.proxied_requests
+            if wanted & _revocation_keys(request.record)
         ]
-        for proxied_request in matching:
-            proxied_request.end(ErrorResponse(401, "access was revoked"), EndReason.REVOKED)
+        for request in matching:
+            request.end(ErrorResponse(401, "access was revoked"), EndReason.REVOKED)
         return len(matching)
 
     async def recheck(self, user: str | None = None) -> None:
         """Authorizes open requests again, now: those of one user, or all."""
         self.authorizer.forget(user=user, token=None, session=None)
-        for proxied_request in tuple(self.proxied_requests):
-            identity = proxied_request.record.identity
+        for request in tuple(self.proxied_requests):
+            identity = request.record.identity
             if user is None or (identity is not None and identity.user_id == user):
-                await self._handler.reauthorize(proxied_request)
+                await self._handler.reauthorize(request)
 
     async def drain(self) -> None:
         """Closes idle connections, ends watches between events, and ends the rest after the grace
@@ -139,15 +129,11 @@ class Gateway:
             connection.shutdown()
         limit = self.clock.monotonic() + self.timeouts.grace
         while self.clock.monotonic() < limit:
-            if all(
-                [proxied_request.end_between_events() for proxied_request in self.proxied_requests]
-            ):
+            if all([request.end_between_events() for request in self.proxied_requests]):
                 return
             await self.clock.sleep(DRAIN_STEP)
-        for proxied_request in self.proxied_requests:
-            proxied_request.end(
-                ErrorResponse(503, "the control plane is restarting"), EndReason.DRAINED
-            )
+        for request in self.proxied_requests:
+            request.end(ErrorResponse(503, "the control plane is restarting"), EndReason.DRAINED)
 
     async def stop(self) -> None:
         """Stops all background tasks."""
@@ -167,14 +153,14 @@ class Gateway:
         """
         while True:
             await self.clock.sleep(self.timeouts.recheck)
-            for proxied_request in self.proxied_requests:
-                if proxied_request.age > self.timeouts.life:
-                    proxied_request.end(
+            for request in self.proxied_requests:
+                if request.age > self.timeouts.life:
+                    request.end(
                         ErrorResponse(504, "the request has reached its maximum age"),
                         EndReason.TOO_OLD,
                     )
                 else:
-                    await self._handler.reauthorize(proxied_request)
+                    await self._handler.reauthorize(request)
 
 
 def _open_stream(record: RequestRecord) -> OpenStream:

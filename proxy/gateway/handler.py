@@ -100,12 +100,12 @@ class RequestHandler:
         recording = await self._recorder.start_session(record, parsed, policy)
         if recording is not None:
             request.record_session(recording)
-        await self._recorder.commit(record)
+        await self._recorder.commit_start(record)
         request.forward(await self._authorizer.confirm(authorized, parsed))
 
     def _enter(self, request: ProxiedRequest, authorized: AuthorizedRequest) -> None:
         """Records the authorization; from here on the request counts as open."""
-        self._recorder.note(request.record, request.parsed, authorized)
+        self._recorder.add_authorization(request.record, request.parsed, authorized)
         if not request.over:
             self._recorder.enter(request.record)
             request.entered = True

@@ -93,7 +93,7 @@ class ProxiedRequest:
         self._stream: RequestStream | None = None
         self._recording: TerminalRecording | None = None
         self._answering = False
-        self._owed = 0
+        self._unacknowledged = 0
 
     @property
     def request_done(self) -> bool:
@@ -173,32 +173,32 @@ class ProxiedRequest:
 
     def drained(self) -> None:
         """Handles free space in the user's socket buffer."""
-        owed, self._owed = self._owed, 0
-        if owed and self._stream is not None:
-            self._stream.consumed(owed)
+        unacknowledged, self._unacknowledged = self._unacknowledged, 0
+        if unacknowledged and self._stream is not None:
+            self._stream.consumed(unacknowledged)
 
     # Decisions of the proxy
 
-    def refuse(self, refusal: ErrorResponse, reason: EndReason = EndReason.REFUSED) -> None:
+    def refuse(self, response: ErrorResponse, reason: EndReason = EndReason.REFUSED) -> None:
         """Sends a response of the proxy itself; only before any byte of another response."""
         if self.over:
             return
         head = self._head
         keep = head.keep_alive and head.upgrade is None and not head.values(b"expect")
         answer = encode(
-            refusal,
+            response,
             close=not keep or self._client.draining,
             head_request=head.method == b"HEAD",
             encoding=encoding_for(head.values(b"accept")),
         )
-        self.record.status, self.record.refused = refusal.status, True
+        self.record.status, self.record.refused = response.status, True
         self._client.write(answer)
         self._finish(reason, keep_alive=keep and not self._client.draining)
 
-    def end(self, refusal: ErrorResponse, reason: EndReason) -> None:
+    def end(self, response: ErrorResponse, reason: EndReason) -> None:
         """Ends an open request that was revoked, drained or timed out."""
         if not self.over:
-            self._interrupt(refusal, reason)
+            self._interrupt(response, reason)
 
     def end_between_events(self) -> bool:
         """Ends a watch cleanly if it is between two events, so that its client resumes it
@@ -235,7 +235,7 @@ class ProxiedRequest:
         if ready:
             self._write(ready)
         if self._client.write_paused:
-            self._owed += size
+            self._unacknowledged += size
         elif self._stream is not None:
             self._stream.consumed(size)
         if self._observer.complete and not self.over:
@@ -266,7 +266,9 @@ class ProxiedRequest:
     def _send(self, data: bytes, flags: int = 0) -> None:
         if self.raw:
             self.record.bytes_in += len(data)
-            if self._recording is not None and not self._keep(self._recording.from_user, data):
+            if self._recording is not None and not self._record_bytes(
+                self._recording.from_user, data
+            ):
                 return
         stream = self._stream
         if stream is None or stream.sent_end:
@@ -280,8 +282,8 @@ class ProxiedRequest:
             self._answering = True
             self.record.status = observer.status
             if observer.upgraded:
-                self._switch()
-                if self._recording is not None and not self._keep(
+                self._on_upgraded()
+                if self._recording is not None and not self._record_bytes(
                     self._recording.from_cluster, after_upgrade_head(data)
                 ):
                     return
@@ -290,13 +292,13 @@ class ProxiedRequest:
         elif (
             self.raw
             and self._recording is not None
-            and not self._keep(self._recording.from_cluster, data)
+            and not self._record_bytes(self._recording.from_cluster, data)
         ):
             return
         self.record.bytes_out += len(data)
         self._client.write(data)
 
-    def _keep(self, record: Callable[[Buffer], None], data: Buffer) -> bool:
+    def _record_bytes(self, record: Callable[[Buffer], None], data: Buffer) -> bool:
         """Records bytes of a session, and ends a session that cannot be recorded."""
         try:
             record(data)
@@ -305,7 +307,7 @@ class ProxiedRequest:
             self._interrupt(ErrorResponse(502, str(error)), EndReason.UNRECORDED)
         return not self.over
 
-    def _switch(self) -> None:
+    def _on_upgraded(self) -> None:
         self.raw = True
         self._recorder.upgraded(self.record)
         self._client.on_ready()
@@ -318,13 +320,13 @@ class ProxiedRequest:
         keep = self._head.keep_alive and self._observer.keep_alive
         self._finish(EndReason.DONE, keep_alive=keep and not self._last_of_connection)
 
-    def _interrupt(self, refusal: ErrorResponse, reason: EndReason) -> None:
+    def _interrupt(self, response: ErrorResponse, reason: EndReason) -> None:
         """Ends both sides: with a response if none has begun, otherwise with a reset."""
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.reset()
         if not self._answering:
-            self.refuse(refusal, reason)
+            self.refuse(response, reason)
         else:
             self._client.abort()
             self._finish(reason, keep_alive=False)

@@ -28,7 +28,7 @@ class RequestRecorder:
 
     # Start
 
-    def note(
+    def add_authorization(
         self, record: RequestRecord, parsed: ParsedRequest, authorized: AuthorizedRequest
     ) -> None:
         """Adds the authorization to the record."""
@@ -60,7 +60,7 @@ class RequestRecorder:
         )
         return await self._sessions.begin(record, session) if session is not None else None
 
-    async def commit(self, record: RequestRecord) -> None:
+    async def commit_start(self, record: RequestRecord) -> None:
         """Commits the audit row of a write or an upgrade, before it starts.
         Unavailable: the row cannot be stored.
         """
