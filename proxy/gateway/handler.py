@@ -39,11 +39,17 @@ class RequestHandler:
         identity: AuthenticatedUser | None = None,
     ) -> ProxiedRequest:
         """Creates a request. `identity`: its user, if already authenticated."""
-        record = self._new_record(source, parsed.route.handle, parsed.method)
-        record.user_agent, record.upgrade = parsed.user_agent, parsed.head.upgrade is not None
-        record.identity = identity
-        if parsed.plain:
-            record.attributes = parsed.attributes
+        record = RequestRecord(
+            id=self._ids.next(),
+            at=self._clock.now(),
+            source=source,
+            user_agent=parsed.user_agent,
+            handle=parsed.route.handle,
+            method=parsed.method,
+            upgrade=parsed.head.upgrade is not None,
+            attributes=parsed.attributes if parsed.plain else None,
+            identity=identity,
+        )
         return ProxiedRequest(client, self._recorder, self._clock, parsed, record)
 
     def start_cached(
@@ -88,8 +94,18 @@ class RequestHandler:
         """Records a head that was refused before it became a request."""
         record, claimed = None, claimed_route(error.start)
         if claimed is not None:
-            record = self._new_record(source, claimed.handle, claimed.method)
-            record.status, record.refused, record.reason = error.status, True, EndReason.REFUSED
+            record = RequestRecord(
+                id=self._ids.next(),
+                at=self._clock.now(),
+                source=source,
+                user_agent="",
+                handle=claimed.handle,
+                method=claimed.method,
+                upgrade=False,
+                refused=True,
+                status=error.status,
+                reason=EndReason.REFUSED,
+            )
         self._recorder.refuse_head(error.status, record)
 
     async def _run(self, request: ProxiedRequest) -> None:
@@ -109,14 +125,3 @@ class RequestHandler:
         if not request.over:
             self._recorder.enter(request.record)
             request.entered = True
-
-    def _new_record(self, source: str, handle: str, method: str) -> RequestRecord:
-        return RequestRecord(
-            id=self._ids.next(),
-            at=self._clock.now(),
-            source=source,
-            user_agent="",
-            handle=handle,
-            method=method,
-            upgrade=False,
-        )

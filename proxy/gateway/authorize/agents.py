@@ -35,8 +35,7 @@ class AgentLocator:
         return route
 
     def _has_room(self, route: AgentRoute) -> bool:
-        full = route.crowded or len(route.streams) >= self._per_agent
-        return route.accepts_streams and not full
+        return route.accepts_streams and not route.crowded and len(route.streams) < self._per_agent
 
     async def _describe_absence(self, cluster_id: ClusterId, handle: str) -> str:
         seen = await self._presence.last_seen(cluster_id)

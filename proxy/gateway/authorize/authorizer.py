@@ -91,9 +91,9 @@ class RequestAuthorizer:
         attributes = parsed.attributes
         if not parsed.plain or attributes is None or attributes.writes:
             return None
-        if last is not None and self.is_valid(last):
-            return last
-        return self.find_cached(parsed.credential, parsed.route.handle, attributes)
+        if last is None or not self.is_valid(last):
+            return self.find_cached(parsed.credential, parsed.route.handle, attributes)
+        return last
 
     async def authorize(self, parsed: ParsedRequest, record: RequestRecord) -> AuthorizedRequest:
         """Authenticates the user and authorizes the request.
