@@ -210,8 +210,9 @@ def test_when_one_of_two_cannot_start_neither_runs(kubernetes: Path, tmp_path: P
 def test_a_killed_owner_takes_its_cluster_along(kubernetes: Path, tmp_path: Path) -> None:
     """After SIGKILL of the process that started a cluster, all of its programs end."""
     script = (
-        "import sys, time, pathlib; from towline.demo.clusters.cluster import Cluster\n"
-        "Cluster('doomed', pathlib.Path(sys.argv[1]), folder=pathlib.Path(sys.argv[2])).start()\n"
+        "import sys, time, pathlib; from towline.demo.clusters.cluster import LocalCluster\n"
+        "program, folder = map(pathlib.Path, sys.argv[1:])\n"
+        "LocalCluster('doomed', program, folder=folder).start()\n"
         "print('up', flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", script, str(kubernetes), str(tmp_path)]

@@ -155,10 +155,10 @@ from core.errors import Unavailable
 from core.identity import RepositoryId
 from core.runtime.clock import SystemClock
 from core.spec.source import RepositorySpec
-from gitcache.mirror.mirror import Mirror, MirrorOptions
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
 
 async def main(home, url, first, big, small):
-    mirror = Mirror(Path(home), MirrorOptions(), SystemClock())
+    mirror = GitMirror(Path(home), MirrorOptions(), SystemClock())
     await mirror.open()
     follow = RepositorySpec(RepositoryId("shop"), url, frozenset({"main"}))
     await mirror.clones.fetch(follow, {"m": first})

@@ -25,10 +25,10 @@ from pathlib import Path
 from core.identity import RepositoryId
 from core.runtime.clock import SystemClock
 from core.spec.source import RepositorySpec
-from gitcache.mirror.mirror import Mirror, MirrorOptions
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
 
 async def main(url, folder):
-    mirror = Mirror(Path(folder), MirrorOptions(), SystemClock())
+    mirror = GitMirror(Path(folder), MirrorOptions(), SystemClock())
     await mirror.open()
     spec = RepositorySpec(RepositoryId("shop"), url, frozenset({"main"}))
     for branch in ("main", "huge"):

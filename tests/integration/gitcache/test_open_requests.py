@@ -135,7 +135,7 @@ async def test_the_port_asks_for_followed_repositories_only(
     assert (found.number, found.branch) == (1, "b1")
     with pytest.raises(Invalid, match="GitHub, GitLab or Gitea"):
         await port.open_requests(REPOSITORY)
-    with pytest.raises(Invalid, match="none of"):
+    with pytest.raises(Invalid, match="expected one of"):
         await port.open_requests(REPOSITORY, "sourceforge")
     with pytest.raises(Unavailable, match="not followed"):
         await GitHostAdapter(hosts, list).open_requests(REPOSITORY)

@@ -35,7 +35,7 @@ class FullDatabase(Database):
     @contextmanager
     def transaction(self) -> Generator[Connection]:
         if self.full:
-            self.refusal = FULL
+            self.disk_error = FULL
             raise Unavailable(FULL)
         with super().transaction() as db:
             yield db
@@ -78,7 +78,7 @@ async def agent(
         BundleTransfer(endpoint.metadata),
         ClusterFactsCache(facts, clock),
         clock,
-        complaint=lambda: database.refusal,
+        complaint=lambda: database.disk_error,
     )
     tasks.forever("link", linked.run())
     yield database, listener, outbox

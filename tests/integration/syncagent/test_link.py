@@ -306,7 +306,7 @@ async def test_what_nobody_here_can_do_is_refused(hub: FakeHub, link) -> None:
     [
         (Endpoint("127.0.0.1:1", TOKEN, b"no certificate"), "no readable certificates"),
         (Endpoint("a..b:1", TOKEN), "not a host name"),
-        (Endpoint("ftp://hub:1", TOKEN), "not an address"),
+        (Endpoint("ftp://hub:1", TOKEN), "not a valid"),
     ],
 )
 async def test_what_cannot_lead_anywhere_is_said_and_tried_again(
