@@ -54,7 +54,7 @@ class UserConnection(asyncio.Protocol):
         self._current: ProxiedRequest | ApplicationRequest | None = None
         self._unread_deadline = 0.0
         self._pending = b""
-        self._held = 0
+        self._pause_reasons = 0
         self._advancing = self._keep_alive = self._in_head = self._gone = False
 
     @property
@@ -105,7 +105,7 @@ class UserConnection(asyncio.Protocol):
             self._application_protocol.resume_writing()
         if (proxied_request := self.proxied_request) is not None:
             proxied_request.drained()
-        self._release(_UNREAD)
+        self._resume(_UNREAD)
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -135,22 +135,22 @@ class UserConnection(asyncio.Protocol):
         _reset_on_close(self._transport)
         self._transport.abort()
 
-    def hold(self) -> None:
-        self._hold(_CREDIT)
+    def pause_reading(self) -> None:
+        self._pause(_CREDIT)
 
-    def release(self) -> None:
-        self._release(_CREDIT)
+    def resume_reading(self) -> None:
+        self._resume(_CREDIT)
 
-    def on_ready(self) -> None:
-        self._release(_FULL)
+    def on_forwarded(self) -> None:
+        self._resume(_FULL)
         self._advance()
 
-    def on_answered(self, *, keep_alive: bool) -> None:
+    def on_response_end(self, *, keep_alive: bool) -> None:
         self._keep_alive = keep_alive
         self._set_deadline(self._gateway.timeouts.idle)
         if not keep_alive or self._gone:
             self._transport.close()
-        self._release(_FULL | _CREDIT)
+        self._resume(_FULL | _CREDIT)
         self._advance()
 
     # Deadlines, enforced by the gateway's sweep
@@ -182,7 +182,7 @@ class UserConnection(asyncio.Protocol):
 
     def _timeout_response(self, proxied_request: ProxiedRequest) -> ErrorResponse:
         """Builds the timeout response, which names the side that caused the wait."""
-        if proxied_request.request_done or self._held or not proxied_request.ready:
+        if proxied_request.request_done or self._pause_reasons or not proxied_request.ready:
             return ErrorResponse(
                 504, f'the API server of "{proxied_request.record.handle}" did not answer'
             )
@@ -203,34 +203,34 @@ class UserConnection(asyncio.Protocol):
             self._advancing = False
 
     def _step(self) -> bool:
-        turn = self._current
-        if turn is not None and turn.over and turn.request_done:
-            return self._end_turn()
+        current = self._current
+        if current is not None and current.over and current.request_done:
+            return self._end_request()
         if not self._pending:
             return False
-        if turn is None:
+        if current is None:
             return self._begin_when_read()
-        if not (turn.raw or (turn.ready or turn.over) and not turn.request_done):
+        if not (current.raw or (current.ready or current.over) and not current.request_done):
             if len(self._pending) > BACKLOG:
-                self._hold(_FULL)
+                self._pause(_FULL)
             return False
-        used = turn.receive(self._pending)
+        used = current.receive(self._pending)
         self._pending = self._pending[used:]
-        if isinstance(turn, ProxiedRequest):
+        if isinstance(current, ProxiedRequest):
             self._set_deadline(self._gateway.timeouts.answer)
         return True
 
-    def _end_turn(self) -> bool:
+    def _end_request(self) -> bool:
         self._current = None
         if not self._keep_alive:
             return False
-        self._release(_FULL | _CREDIT)
+        self._resume(_FULL | _CREDIT)
         self._set_deadline(self._gateway.timeouts.idle)
         return True
 
     def _begin_when_read(self) -> bool:
         if self.write_paused:
-            self._hold(_UNREAD)
+            self._pause(_UNREAD)
             return False
         return self._begin()
 
@@ -275,8 +275,8 @@ class UserConnection(asyncio.Protocol):
             self._application_protocol = self._application.connect(
                 self._transport, self._on_application_answer, self._detach
             )
-        turn = self._current = ApplicationRequest(self._application_protocol, request.head)
-        turn.start(request.raw)
+        current = self._current = ApplicationRequest(self._application_protocol, request.head)
+        current.start(request.raw)
 
     def _on_application_answer(self) -> None:
         if isinstance(self._current, ApplicationRequest):
@@ -302,15 +302,15 @@ class UserConnection(asyncio.Protocol):
         self._application.release(self)
         self._gateway.connections.discard(self)
 
-    def _hold(self, reason: int) -> None:
+    def _pause(self, reason: int) -> None:
         """Pauses reading, even if already paused: uvicorn resumes it when its application reads."""
         self._transport.pause_reading()
-        self._held |= reason
+        self._pause_reasons |= reason
 
-    def _release(self, reason: int) -> None:
-        if self._held and not self._gone:
-            self._held &= ~reason
-            if not self._held:
+    def _resume(self, reason: int) -> None:
+        if self._pause_reasons and not self._gone:
+            self._pause_reasons &= ~reason
+            if not self._pause_reasons:
                 self._transport.resume_reading()
 
     def _set_deadline(self, seconds: float) -> None:

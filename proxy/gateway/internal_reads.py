@@ -31,12 +31,12 @@ class InternalReader:
         self.proxied_requests: set[ProxiedRequest] = set()
 
     async def read(
-        self, identity: AuthenticatedUser, source: str, route: ClusterRoute, most: int
+        self, identity: AuthenticatedUser, source: str, route: ClusterRoute, max_bytes: int
     ) -> tuple[int, bytes]:
-        """Sends a GET and returns status and body. LimitExceeded: the body exceeds `most` bytes.
+        """Sends a GET and returns status and body. LimitExceeded: the body exceeds `max_bytes`.
         Unavailable: the cluster did not respond.
         """
-        answer = _ResponseBuffer(most)
+        answer = _ResponseBuffer(max_bytes)
         head = parse_head(
             b"GET /k8s/clusters/%s%s HTTP/1.1\r\nHost: towline\r\n"
             b"Accept: application/json\r\nUser-Agent: towline\r\n\r\n"
@@ -64,40 +64,40 @@ class _ResponseBuffer:
     write_paused = False
     draining = False
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.ended = asyncio.Event()
-        self._most = most
+        self._max_bytes = max_bytes
         self._data = bytearray()
         self._broken = False
 
     def write(self, data: Buffer) -> None:
-        if len(self._data) <= self._most:
+        if len(self._data) <= self._max_bytes:
             self._data += data
-        if len(self._data) > self._most:
+        if len(self._data) > self._max_bytes:
             self.ended.set()
 
     def abort(self) -> None:
         self._broken = True
         self.ended.set()
 
-    def hold(self) -> None:
+    def pause_reading(self) -> None:
         """Does nothing: a GET has no body."""
 
-    def release(self) -> None:
+    def resume_reading(self) -> None:
         """Does nothing: a GET has no body."""
 
-    def on_ready(self) -> None:
+    def on_forwarded(self) -> None:
         """Does nothing: a GET has no body."""
 
-    def on_answered(self, *, keep_alive: bool) -> None:
+    def on_response_end(self, *, keep_alive: bool) -> None:
         self.ended.set()
 
     def parsed(self) -> tuple[int, bytes]:
         """Parses status and body. LimitExceeded: too long. Unavailable: interrupted, or not
         HTTP.
         """
-        if len(self._data) > self._most:
-            raise LimitExceeded(f"the cluster's response exceeds {self._most:,} bytes")
+        if len(self._data) > self._max_bytes:
+            raise LimitExceeded(f"the cluster's response exceeds {self._max_bytes:,} bytes")
         if self._broken:
             raise Unavailable("the cluster interrupted its response")
         source: Any = _Socket(bytes(self._data))

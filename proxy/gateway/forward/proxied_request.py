@@ -48,19 +48,19 @@ class ClientConnection(Protocol):
         """
         ...
 
-    def hold(self) -> None:
+    def pause_reading(self) -> None:
         """Pauses reading of the request."""
         ...
 
-    def release(self) -> None:
+    def resume_reading(self) -> None:
         """Resumes reading."""
         ...
 
-    def on_ready(self) -> None:
+    def on_forwarded(self) -> None:
         """The request was forwarded: its body may follow, or any bytes after an upgrade."""
         ...
 
-    def on_answered(self, *, keep_alive: bool) -> None:
+    def on_response_end(self, *, keep_alive: bool) -> None:
         """The response was written. `keep_alive`: another request may follow."""
         ...
 
@@ -139,7 +139,7 @@ class ProxiedRequest:
         self._stream = agent.open(self, message, tenant=tenant)
         self.authorized = authorized
         self.ready = True
-        self._client.on_ready()
+        self._client.on_forwarded()
 
     # Events of the user's side
 
@@ -253,7 +253,7 @@ class ProxiedRequest:
         self._complete()
 
     def on_writable(self) -> None:
-        self._client.release()
+        self._client.resume_reading()
 
     def on_reset(self, code: int, text: str) -> None:
         status = code if 400 <= code < 600 else 502
@@ -274,7 +274,7 @@ class ProxiedRequest:
         if stream is None or stream.sent_end:
             return
         if not stream.send(data, flags) and not flags and not self.over:
-            self._client.hold()
+            self._client.pause_reading()
 
     def _write(self, data: Buffer) -> None:
         observer = self._observer
@@ -310,7 +310,7 @@ class ProxiedRequest:
     def _on_upgraded(self) -> None:
         self.raw = True
         self._recorder.upgraded(self.record)
-        self._client.on_ready()
+        self._client.on_forwarded()
 
     def _complete(self) -> None:
         """Handles a complete response or the end of an upgraded connection."""
@@ -357,4 +357,4 @@ class ProxiedRequest:
         if self._recording is not None:
             self._recording.close()
         self._recorder.end(record, entered=self.entered, upgraded=self.raw)
-        self._client.on_answered(keep_alive=keep_alive)
+        self._client.on_response_end(keep_alive=keep_alive)
