@@ -9,20 +9,20 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from core.mux.codec import Buffer
-from proxy.domain.audit import EndReason, RequestRecord
-from proxy.gateway.asgi import Application, ApplicationProtocol, ApplicationRequest
-from proxy.gateway.bad_head import BadHead
+from proxy.domain.audit import EndReason
+from proxy.domain.limits import HeadLimits
+from proxy.gateway.application import Application, ApplicationProtocol, ApplicationRequest
+from proxy.gateway.authorize.authorizer import CachedAuthorization
 from proxy.gateway.error_response import ErrorResponse, encode
+from proxy.gateway.forward.proxied_request import ProxiedRequest
 from proxy.gateway.gateway import Gateway
-from proxy.gateway.head import END_OF_HEAD, RequestHead, parse_head, validate_head
-from proxy.gateway.parsed_request import ParsedRequest
-from proxy.gateway.proxied_request import ProxiedRequest
-from proxy.gateway.route import PREFIX, find_route, is_cluster_request
+from proxy.gateway.handler import RequestHandler
+from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.parsed_request import ParsedRequest
+from proxy.gateway.parse.parser import ApplicationHead, RequestParser
 
 WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 BACKLOG = 64 << 10
-_MAX_START = 512
-_MAX_METHOD = 16
 DEAD_PEER_MILLISECONDS = 60_000
 _NO_LINGER = struct.pack("ii", 1, 0)
 _CREDIT, _FULL, _UNREAD = 1, 2, 4
@@ -34,21 +34,27 @@ class UserConnection(asyncio.Protocol):
     unread, because nothing else would limit their number.
     """
 
-    def __init__(self, gateway: Gateway, application: Application) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        handler: RequestHandler,
+        parser: RequestParser,
+        application: Application,
+    ) -> None:
         self.write_paused = False
         self._deadline: float | None = None
         self._allowed: float | None = None
         self._gateway, self._application = gateway, application
+        self._handler, self._parser = handler, parser
+        self._last_parsed: ParsedRequest | None = None
+        self._last_authorization: CachedAuthorization | None = None
         self._transport: asyncio.Transport
         self._source = ""
         self._application_protocol: ApplicationProtocol | None = None
         self._current: ProxiedRequest | ApplicationRequest | None = None
         self._unread_deadline = 0.0
         self._pending = b""
-        self._last_raw = b""
-        self._last_head: RequestHead
-        self._parsed_request: ParsedRequest | None = None
-        self._held = 0
+        self._pause_reasons = 0
         self._advancing = self._keep_alive = self._in_head = self._gone = False
 
     @property
@@ -99,7 +105,7 @@ class UserConnection(asyncio.Protocol):
             self._application_protocol.resume_writing()
         if (proxied_request := self.proxied_request) is not None:
             proxied_request.drained()
-        self._release(_UNREAD)
+        self._resume(_UNREAD)
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -119,7 +125,7 @@ class UserConnection(asyncio.Protocol):
         elif self._current is None and not self._pending:
             self._transport.close()
 
-    # Calls of an exchange (see `proxy.gateway.proxied_request.UserSide`)
+    # Calls of a request (see `proxy.gateway.forward.proxied_request.ClientConnection`)
 
     def write(self, data: Buffer) -> None:
         if not self._gone:
@@ -129,22 +135,22 @@ class UserConnection(asyncio.Protocol):
         _reset_on_close(self._transport)
         self._transport.abort()
 
-    def hold(self) -> None:
-        self._hold(_CREDIT)
+    def pause_reading(self) -> None:
+        self._pause(_CREDIT)
 
-    def release(self) -> None:
-        self._release(_CREDIT)
+    def resume_reading(self) -> None:
+        self._resume(_CREDIT)
 
-    def on_ready(self) -> None:
-        self._release(_FULL)
+    def on_forwarded(self) -> None:
+        self._resume(_FULL)
         self._advance()
 
-    def on_answered(self, *, keep_alive: bool) -> None:
+    def on_response_end(self, *, keep_alive: bool) -> None:
         self._keep_alive = keep_alive
         self._set_deadline(self._gateway.timeouts.idle)
         if not keep_alive or self._gone:
             self._transport.close()
-        self._release(_FULL | _CREDIT)
+        self._resume(_FULL | _CREDIT)
         self._advance()
 
     # Deadlines, enforced by the gateway's sweep
@@ -168,7 +174,7 @@ class UserConnection(asyncio.Protocol):
             self.abort()
         elif self._in_head and proxied_request is None:
             late = f"the request head did not arrive within {self._gateway.timeouts.head:g} s"
-            self._refuse(BadHead(408, late), self._pending)
+            self._refuse(BadHead(408, late, self._pending))
         elif proxied_request is None or proxied_request.over:
             self._transport.close()
         elif proxied_request.waiting:
@@ -176,7 +182,7 @@ class UserConnection(asyncio.Protocol):
 
     def _timeout_response(self, proxied_request: ProxiedRequest) -> ErrorResponse:
         """Builds the timeout response, which names the side that caused the wait."""
-        if proxied_request.request_done or self._held or not proxied_request.ready:
+        if proxied_request.request_done or self._pause_reasons or not proxied_request.ready:
             return ErrorResponse(
                 504, f'the API server of "{proxied_request.record.handle}" did not answer'
             )
@@ -197,111 +203,80 @@ class UserConnection(asyncio.Protocol):
             self._advancing = False
 
     def _step(self) -> bool:
-        turn = self._current
-        if turn is not None and turn.over and turn.request_done:
-            return self._end_turn()
+        current = self._current
+        if current is not None and current.over and current.request_done:
+            return self._end_request()
         if not self._pending:
             return False
-        if turn is None:
+        if current is None:
             return self._begin_when_read()
-        if not (turn.raw or (turn.ready or turn.over) and not turn.request_done):
+        if not (current.raw or (current.ready or current.over) and not current.request_done):
             if len(self._pending) > BACKLOG:
-                self._hold(_FULL)
+                self._pause(_FULL)
             return False
-        used = turn.receive(self._pending)
+        used = current.receive(self._pending)
         self._pending = self._pending[used:]
-        if isinstance(turn, ProxiedRequest):
+        if isinstance(current, ProxiedRequest):
             self._set_deadline(self._gateway.timeouts.answer)
         return True
 
-    def _end_turn(self) -> bool:
+    def _end_request(self) -> bool:
         self._current = None
         if not self._keep_alive:
             return False
-        self._release(_FULL | _CREDIT)
+        self._resume(_FULL | _CREDIT)
         self._set_deadline(self._gateway.timeouts.idle)
         return True
 
     def _begin_when_read(self) -> bool:
         if self.write_paused:
-            self._hold(_UNREAD)
+            self._pause(_UNREAD)
             return False
         return self._begin()
 
     def _begin(self) -> bool:
         """Begins the request at the start of the pending bytes; False if its head is incomplete."""
-        if self._parsed_request is not None and self._pending == self._last_raw:
-            self._pending, self._in_head = b"", False
-            self._begin_exchange(self._last_head)
-            return True
         pending = self._pending = self._pending.lstrip(b"\r\n")
-        ours = is_cluster_request(pending)
-        end = pending.find(END_OF_HEAD)
-        if end < 0 or ours is None or end > self._gateway.head_limits.size:
-            self._await_head(len(pending))
-            return False
-        raw, self._pending = pending[: end + 4], pending[end + 4 :]
         try:
-            head = self._read_head(raw, ours)
+            parsed = self._parser.parse(pending)
         except BadHead as error:
-            self._refuse(error, raw)
+            self._refuse(error)
             return False
+        if parsed is None:
+            self._await_head()
+            return False
+        request, self._pending = parsed
         self._deadline, self._allowed, self._in_head = None, None, False
-        if ours:
-            self._begin_exchange(head)
+        if isinstance(request, ParsedRequest):
+            self._begin_request(request)
         else:
-            self._begin_application(head, raw)
+            self._begin_application(request)
         return True
 
-    def _read_head(self, raw: bytes, ours: bool) -> RequestHead:
-        """Parses a head. Clients repeat requests with the same bytes, so the last result is
-        cached.
-        """
-        if raw != self._last_raw:
-            head = parse_head(raw, self._gateway.head_limits)
-            if ours:
-                validate_head(head)
-            self._last_raw, self._last_head, self._parsed_request = raw, head, None
-        return self._last_head
-
-    def _await_head(self, size: int) -> None:
-        if size > self._gateway.head_limits.size:
-            limit = self._gateway.head_limits.size
-            self._refuse(BadHead(431, f"the request head exceeds {limit} bytes"), self._pending)
-        elif size and not self._in_head:
+    def _await_head(self) -> None:
+        if self._pending and not self._in_head:
             self._in_head = True
             self._set_deadline(self._gateway.timeouts.head)
 
-    def _begin_exchange(self, head: RequestHead) -> None:
-        parsed_request = self._parsed_request or self._open(head)
-        if parsed_request is None:
-            no_cluster = BadHead(404, "the path must be /k8s/clusters/<handle>/…")
-            self._refuse(no_cluster, b"%s %s " % (head.method, head.target))
-            return
-        record = self._new_record(parsed_request.route.handle, parsed_request.method)
-        record.user_agent = parsed_request.user_agent
-        record.upgrade = head.upgrade is not None
-        gateway = self._gateway
-        proxied_request = ProxiedRequest(
-            self, gateway.authorization, gateway.clock, parsed_request, record
+    def _begin_request(self, parsed: ParsedRequest) -> None:
+        if parsed is not self._last_parsed:
+            self._last_parsed, self._last_authorization = parsed, None
+        request = self._handler.new_request(self, parsed, self._source)
+        self._current = request
+        self._set_deadline(self._gateway.timeouts.answer)
+        last = self._last_authorization = self._handler.start_cached(
+            request, self._last_authorization
         )
-        self._current = proxied_request
-        self._set_deadline(gateway.timeouts.answer)
-        if not proxied_request.try_start():
-            gateway.tasks.spawn("request", proxied_request.run())
+        if last is None:
+            self._gateway.tasks.spawn("request", self._handler.run(request))
 
-    def _open(self, head: RequestHead) -> ParsedRequest | None:
-        route = find_route(head.target)
-        self._parsed_request = ParsedRequest.of(head, route) if route is not None else None
-        return self._parsed_request
-
-    def _begin_application(self, head: RequestHead, raw: bytes) -> None:
+    def _begin_application(self, request: ApplicationHead) -> None:
         if self._application_protocol is None:
             self._application_protocol = self._application.connect(
                 self._transport, self._on_application_answer, self._detach
             )
-        turn = self._current = ApplicationRequest(self._application_protocol, head)
-        turn.start(raw)
+        current = self._current = ApplicationRequest(self._application_protocol, request.head)
+        current.start(request.raw)
 
     def _on_application_answer(self) -> None:
         if isinstance(self._current, ApplicationRequest):
@@ -309,34 +284,16 @@ class UserConnection(asyncio.Protocol):
             self._keep_alive = not self._transport.is_closing()
             self._advance()
 
-    def _refuse(self, error: BadHead, start: bytes = b"") -> None:
-        """Answers a request that cannot be parsed, and closes the connection.
-        `start`: the bytes of its head so far; a request for a cluster is written to the audit log.
+    def _refuse(self, error: BadHead) -> None:
+        """Answers a request that cannot be parsed, and closes the connection. A request for a
+        cluster is written to the audit log.
         """
         self._pending = b""
         self._gone = True
-        self._gateway.authorization.meters.refused(error.status)
-        method, _, target = start[:_MAX_START].partition(b" ")
-        if target.startswith(PREFIX):
-            route = find_route(target.partition(b" ")[0])
-            name = method[:_MAX_METHOD].decode("ascii", "replace")
-            record = self._new_record(route.handle if route else "", name)
-            record.status, record.refused, record.reason = error.status, True, EndReason.REFUSED
-            self._gateway.authorization.audit.closed(record)
+        self._handler.refuse_head(error, self._source)
         self._set_deadline(self._gateway.timeouts.idle)
         self._transport.write(encode(ErrorResponse(error.status, error.message), close=True))
         self._transport.close()
-
-    def _new_record(self, handle: str, method: str) -> RequestRecord:
-        return RequestRecord(
-            id=self._gateway.ids.next(),
-            at=self._gateway.clock.now(),
-            source=self._source,
-            user_agent="",
-            handle=handle,
-            method=method,
-            upgrade=False,
-        )
 
     # The socket
 
@@ -345,15 +302,15 @@ class UserConnection(asyncio.Protocol):
         self._application.release(self)
         self._gateway.connections.discard(self)
 
-    def _hold(self, reason: int) -> None:
+    def _pause(self, reason: int) -> None:
         """Pauses reading, even if already paused: uvicorn resumes it when its application reads."""
         self._transport.pause_reading()
-        self._held |= reason
+        self._pause_reasons |= reason
 
-    def _release(self, reason: int) -> None:
-        if self._held and not self._gone:
-            self._held &= ~reason
-            if not self._held:
+    def _resume(self, reason: int) -> None:
+        if self._pause_reasons and not self._gone:
+            self._pause_reasons &= ~reason
+            if not self._pause_reasons:
                 self._transport.resume_reading()
 
     def _set_deadline(self, seconds: float) -> None:
@@ -389,10 +346,12 @@ def _reset_on_close(transport: asyncio.Transport) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
 
 
-def make_protocol_class(gateway: Gateway) -> type[asyncio.Protocol]:
+def make_protocol_class(
+    gateway: Gateway, handler: RequestHandler, head_limits: HeadLimits
+) -> type[asyncio.Protocol]:
     """The protocol class to give to `uvicorn.Config(http=...)`."""
 
-    class DoorProtocol(UserConnection):
+    class GatewayProtocol(UserConnection):
         def __init__(
             self,
             config: Config,
@@ -400,6 +359,7 @@ def make_protocol_class(gateway: Gateway) -> type[asyncio.Protocol]:
             app_state: dict[str, Any],
             _loop: asyncio.AbstractEventLoop | None = None,
         ) -> None:
-            super().__init__(gateway, Application(config, server_state, app_state, _loop))
+            application = Application(config, server_state, app_state, _loop)
+            super().__init__(gateway, handler, RequestParser(head_limits), application)
 
-    return DoorProtocol
+    return GatewayProtocol

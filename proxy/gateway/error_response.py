@@ -41,7 +41,7 @@ def response_for(error: TowlineError) -> ErrorResponse:
 
 
 def encode(
-    refusal: ErrorResponse,
+    response: ErrorResponse,
     *,
     close: bool,
     head_request: bool = False,
@@ -51,17 +51,17 @@ def encode(
     It repeats the message as a Warning, because kubectl with a cold cache discards the one in the
     body.
     """
-    reason = _REASONS.get(refusal.status, "")
-    body = encode_status(refusal.status, reason, refusal.message, encoding)
+    reason = _REASONS.get(response.status, "")
+    body = encode_status(response.status, reason, response.message, encoding)
     lines = [
-        f"HTTP/1.1 {refusal.status} {_phrase(refusal.status)}",
+        f"HTTP/1.1 {response.status} {_phrase(response.status)}",
         f"Content-Type: {encoding.value}",
         f"Content-Length: {len(body)}",
-        f'Warning: 299 towline "{_quoted(refusal.message)}"',
+        f'Warning: 299 towline "{_quoted(response.message)}"',
     ]
-    if refusal.status == 401:
+    if response.status == 401:
         lines.append("WWW-Authenticate: Bearer")
-    if refusal.status == 429:
+    if response.status == 429:
         lines.append("Retry-After: 1")
     if close:
         lines.append("Connection: close")

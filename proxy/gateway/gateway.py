@@ -1,6 +1,5 @@
-"""Sweeps, revokes and drains all connections and requests of the edge."""
+"""Sweeps, revokes and drains all connections and open requests."""
 
-import secrets
 from typing import Protocol
 
 import structlog
@@ -10,18 +9,18 @@ from core.open_streams import OpenStream, StreamFilter
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from proxy.domain.audit import EndReason, RequestRecord
-from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
-from proxy.gateway.authorization import RequestAuthorizer
+from proxy.domain.limits import Timeouts
+from proxy.gateway.authorize.authorizer import RequestAuthorizer
 from proxy.gateway.error_response import ErrorResponse
+from proxy.gateway.forward.proxied_request import ProxiedRequest
+from proxy.gateway.handler import RequestHandler
 from proxy.gateway.internal_reads import InternalReader
-from proxy.gateway.metrics import kind_of
-from proxy.gateway.proxied_request import ProxiedRequest
+from proxy.gateway.record.metrics import kind_of
 
 log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS = 1.0
 DRAIN_STEP = 0.05
-IDS_PER_BATCH = 256
 _MAX_TEXT = 512
 
 
@@ -42,50 +41,31 @@ class OpenConnection(Protocol):
         ...
 
 
-class RequestIds:
-    """Random ids of 32 hex digits, read from the system in batches."""
-
-    def __init__(self) -> None:
-        self._waiting: list[str] = []
-
-    def next(self) -> str:
-        """Returns an unused id."""
-        if not self._waiting:
-            digits = secrets.token_hex(16 * IDS_PER_BATCH)
-            self._waiting = [digits[at : at + 32] for at in range(0, len(digits), 32)]
-        return self._waiting.pop()
-
-
 class Gateway:
-    """State that all connections of the edge share."""
+    """All connections of users, and their open requests."""
 
     def __init__(
         self,
-        authorization: RequestAuthorizer,
+        handler: RequestHandler,
+        authorizer: RequestAuthorizer,
+        internal_reads: InternalReader,
         clock: Clock,
-        head_limits: HeadLimits,
         timeouts: Timeouts,
-        streams: StreamLimits,
+        max_connections: int,
     ) -> None:
-        self.authorization, self.clock = authorization, clock
-        self.inside = InternalReader(authorization, clock, head_limits)
-        self.head_limits, self.timeouts = head_limits, timeouts
-        self._max_connections = streams.connections
+        self.authorizer, self.clock, self.timeouts = authorizer, clock, timeouts
+        self._handler, self._internal_reads = handler, internal_reads
+        self._max_connections = max_connections
         self.connections: set[OpenConnection] = set()
         self.draining = False
-        self.ids = RequestIds()
         self.tasks = Tasks("proxy")
 
     @property
     def proxied_requests(self) -> list[ProxiedRequest]:
         """The open requests."""
         found = [connection.proxied_request for connection in self.connections]
-        found += self.inside.proxied_requests
-        return [
-            proxied_request
-            for proxied_request in found
-            if proxied_request is not None and not proxied_request.over
-        ]
+        found += self._internal_reads.proxied_requests
+        return [request for request in found if request is not None and not request.over]
 
     @property
     def full(self) -> bool:
@@ -95,20 +75,14 @@ class Gateway:
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
         """Lists the authorized open requests that match a filter."""
         return wanted.chosen(
-            _open_stream(proxied_request.record)
-            for proxied_request in self.proxied_requests
-            if proxied_request.ready
+            _open_stream(request.record) for request in self.proxied_requests if request.ready
         )
 
     def end_stream(self, id: str, by: str) -> bool:
         """Ends an open request on behalf of `by`; False: no request has this id."""
-        found = [
-            proxied_request
-            for proxied_request in self.proxied_requests
-            if proxied_request.record.id == id
-        ]
-        for proxied_request in found:
-            proxied_request.end(ErrorResponse(403, f"ended by {by}"), EndReason.ENDED)
+        found = [request for request in self.proxied_requests if request.record.id == id]
+        for request in found:
+            request.end(ErrorResponse(403, f"ended by {by}"), EndReason.ENDED)
         return bool(found)
 
     def start(self) -> None:
@@ -126,25 +100,25 @@ class Gateway:
         grant: str | None = None,
     ) -> int:
         """Ends every open request that matches one of these values, and returns their number."""
-        self.authorization.forget(user=user, token=token, session=session)
+        self.authorizer.forget(user=user, token=token, session=session)
         wanted = {("user", user), ("token", token), ("session", session)}
         wanted |= {("cluster", cluster), ("grant", grant)}
         matching = [
-            proxied_request
-            for proxied_request in self.proxied_requests
-            if wanted & _revocation_keys(proxied_request.record)
+            request
+            for request in self.proxied_requests
+            if wanted & _revocation_keys(request.record)
         ]
-        for proxied_request in matching:
-            proxied_request.end(ErrorResponse(401, "access was revoked"), EndReason.REVOKED)
+        for request in matching:
+            request.end(ErrorResponse(401, "access was revoked"), EndReason.REVOKED)
         return len(matching)
 
     async def recheck(self, user: str | None = None) -> None:
         """Authorizes open requests again, now: those of one user, or all."""
-        self.authorization.forget(user=user, token=None, session=None)
-        for proxied_request in tuple(self.proxied_requests):
-            identity = proxied_request.record.identity
+        self.authorizer.forget(user=user, token=None, session=None)
+        for request in tuple(self.proxied_requests):
+            identity = request.record.identity
             if user is None or (identity is not None and identity.user_id == user):
-                await proxied_request.reauthorize()
+                await self._handler.reauthorize(request)
 
     async def drain(self) -> None:
         """Closes idle connections, ends watches between events, and ends the rest after the grace
@@ -155,15 +129,11 @@ class Gateway:
             connection.shutdown()
         limit = self.clock.monotonic() + self.timeouts.grace
         while self.clock.monotonic() < limit:
-            if all(
-                [proxied_request.end_between_events() for proxied_request in self.proxied_requests]
-            ):
+            if all([request.end_between_events() for request in self.proxied_requests]):
                 return
             await self.clock.sleep(DRAIN_STEP)
-        for proxied_request in self.proxied_requests:
-            proxied_request.end(
-                ErrorResponse(503, "the control plane is restarting"), EndReason.DRAINED
-            )
+        for request in self.proxied_requests:
+            request.end(ErrorResponse(503, "the control plane is restarting"), EndReason.DRAINED)
 
     async def stop(self) -> None:
         """Stops all background tasks."""
@@ -173,7 +143,7 @@ class Gateway:
         while True:
             await self.clock.sleep(SWEEP_SECONDS)
             now = self.clock.monotonic()
-            self.authorization.sweep()
+            self.authorizer.sweep()
             for connection in tuple(self.connections):
                 connection.sweep(now)
 
@@ -183,14 +153,14 @@ class Gateway:
         """
         while True:
             await self.clock.sleep(self.timeouts.recheck)
-            for proxied_request in self.proxied_requests:
-                if proxied_request.age > self.timeouts.life:
-                    proxied_request.end(
+            for request in self.proxied_requests:
+                if request.age > self.timeouts.life:
+                    request.end(
                         ErrorResponse(504, "the request has reached its maximum age"),
                         EndReason.TOO_OLD,
                     )
                 else:
-                    await proxied_request.reauthorize()
+                    await self._handler.reauthorize(request)
 
 
 def _open_stream(record: RequestRecord) -> OpenStream:

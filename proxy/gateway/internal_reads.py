@@ -4,21 +4,18 @@ The proxy authorizes, limits, forwards and audits them like any other request.
 
 import asyncio
 import io
-import secrets
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 
 from core.errors import LimitExceeded, Unavailable
 from core.mux.codec import Buffer
-from core.runtime.clock import Clock
 from proxy.domain.access import AuthenticatedUser
-from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import HeadLimits
-from proxy.gateway.authorization import RequestAuthorizer
-from proxy.gateway.head import parse_head
-from proxy.gateway.parsed_request import ParsedRequest
-from proxy.gateway.proxied_request import ProxiedRequest
-from proxy.gateway.route import ClusterRoute
+from proxy.gateway.forward.proxied_request import ProxiedRequest
+from proxy.gateway.handler import RequestHandler
+from proxy.gateway.parse.head import parse_head
+from proxy.gateway.parse.parsed_request import ParsedRequest
+from proxy.gateway.parse.route import ClusterRoute
 
 _SECONDS = 10.0
 
@@ -29,48 +26,35 @@ class InternalReader:
     connections.
     """
 
-    def __init__(self, authorization: RequestAuthorizer, clock: Clock, limits: HeadLimits) -> None:
-        self._authorization = authorization
-        self._clock = clock
-        self._limits = limits
+    def __init__(self, handler: RequestHandler, limits: HeadLimits) -> None:
+        self._handler, self._limits = handler, limits
         self.proxied_requests: set[ProxiedRequest] = set()
 
     async def read(
-        self, identity: AuthenticatedUser, source: str, route: ClusterRoute, most: int
+        self, identity: AuthenticatedUser, source: str, route: ClusterRoute, max_bytes: int
     ) -> tuple[int, bytes]:
-        """Sends a GET and returns status and body. LimitExceeded: the body exceeds `most` bytes.
+        """Sends a GET and returns status and body. LimitExceeded: the body exceeds `max_bytes`.
         Unavailable: the cluster did not respond.
         """
-        answer = _ResponseBuffer(most)
+        answer = _ResponseBuffer(max_bytes)
         head = parse_head(
             b"GET /k8s/clusters/%s%s HTTP/1.1\r\nHost: towline\r\n"
             b"Accept: application/json\r\nUser-Agent: towline\r\n\r\n"
             % (route.handle.encode(), route.target),
             self._limits,
         )
-        record = RequestRecord(
-            id=secrets.token_hex(16),
-            at=self._clock.now(),
-            source=source,
-            user_agent="towline",
-            handle=route.handle,
-            method="GET",
-            upgrade=False,
-            identity=identity,
-        )
-        proxied_request = ProxiedRequest(
-            answer, self._authorization, self._clock, ParsedRequest.of(head, route), record
-        )
-        self.proxied_requests.add(proxied_request)
+        parsed = ParsedRequest.of(head, route)
+        request = self._handler.new_request(answer, parsed, source, identity)
+        self.proxied_requests.add(request)
         try:
             async with asyncio.timeout(_SECONDS):
-                await proxied_request.run()
+                await self._handler.run(request)
                 await answer.ended.wait()
         except TimeoutError:
             raise Unavailable(f'cluster "{route.handle}" did not answer in time') from None
         finally:
-            proxied_request.on_user_lost()
-            self.proxied_requests.discard(proxied_request)
+            request.on_user_lost()
+            self.proxied_requests.discard(request)
         return answer.parsed()
 
 
@@ -80,40 +64,40 @@ class _ResponseBuffer:
     write_paused = False
     draining = False
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.ended = asyncio.Event()
-        self._most = most
+        self._max_bytes = max_bytes
         self._data = bytearray()
         self._broken = False
 
     def write(self, data: Buffer) -> None:
-        if len(self._data) <= self._most:
+        if len(self._data) <= self._max_bytes:
             self._data += data
-        if len(self._data) > self._most:
+        if len(self._data) > self._max_bytes:
             self.ended.set()
 
     def abort(self) -> None:
         self._broken = True
         self.ended.set()
 
-    def hold(self) -> None:
+    def pause_reading(self) -> None:
         """Does nothing: a GET has no body."""
 
-    def release(self) -> None:
+    def resume_reading(self) -> None:
         """Does nothing: a GET has no body."""
 
-    def on_ready(self) -> None:
+    def on_forwarded(self) -> None:
         """Does nothing: a GET has no body."""
 
-    def on_answered(self, *, keep_alive: bool) -> None:
+    def on_response_end(self, *, keep_alive: bool) -> None:
         self.ended.set()
 
     def parsed(self) -> tuple[int, bytes]:
         """Parses status and body. LimitExceeded: too long. Unavailable: interrupted, or not
         HTTP.
         """
-        if len(self._data) > self._most:
-            raise LimitExceeded(f"the cluster's response exceeds {self._most:,} bytes")
+        if len(self._data) > self._max_bytes:
+            raise LimitExceeded(f"the cluster's response exceeds {self._max_bytes:,} bytes")
         if self._broken:
             raise Unavailable("the cluster interrupted its response")
         source: Any = _Socket(bytes(self._data))

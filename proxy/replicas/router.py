@@ -44,7 +44,7 @@ class LocalLinks(Protocol):
 
 
 class ReplicaRouter:
-    """Implements `Tunnels`: finds the link here or one hop away.
+    """Implements `AgentRouter`: finds the link here or one hop away.
     It caches the places of other links until a holder refuses a request because of a wrong epoch.
     After a pause of the process it trusts no link until it has asked the registry.
     """
@@ -84,7 +84,7 @@ class ReplicaRouter:
         return self._paused_since_check
 
     def find(self, cluster_id: ClusterId) -> AgentRoute | None:
-        """Implements `Tunnels.find`."""
+        """See `AgentRouter.find`."""
         if self._was_paused:
             return None
         here = self._local.find(cluster_id)
@@ -98,7 +98,7 @@ class ReplicaRouter:
         return None if self._was_paused else self._local.held(cluster_id, epoch)
 
     async def reach(self, cluster_id: ClusterId) -> AgentRoute | None:
-        """Implements `Tunnels.reach`. Unavailable: the registry cannot be reached.
+        """See `AgentRouter.reach`. Unavailable: the registry cannot be reached.
         It waits some seconds for an agent that was connected a moment ago.
         """
         if self._was_paused:

@@ -41,7 +41,7 @@ class OpenLink:
 
 
 class TunnelServer:
-    """The control plane's end of every agent's link; implements the gateway's port `Tunnels`."""
+    """The control plane's end of every agent's link; implements the port `AgentRouter`."""
 
     def __init__(
         self,

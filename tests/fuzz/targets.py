@@ -26,9 +26,9 @@ from core.mux.budget import ReceiveBudget
 from core.mux.codec import FEATURE_TCP, FEATURE_ZSTD, Hello, Open, ProtocolError
 from core.mux.mux import Mux, MuxSettings
 from proxy.domain.limits import HeadLimits
-from proxy.gateway.bad_head import BadHead
-from proxy.gateway.head import RequestHead, parse_head, rebuild, validate_head
-from proxy.gateway.route import find_route
+from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.head import RequestHead, parse_head, rebuild, validate_head
+from proxy.gateway.parse.route import find_route
 from tests.fakes.http2 import GREETING, Http2End, header_block
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 

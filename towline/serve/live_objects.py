@@ -9,9 +9,9 @@ import orjson
 from controlplane.authorization import Actor
 from core.errors import Forbidden, NotFound, TowlineError, Unavailable
 from core.identity import TokenId, UserId
-from proxy.compose import KubeProxy
 from proxy.domain.access import AuthenticatedUser
-from proxy.gateway.route import ClusterRoute
+from proxy.gateway.parse.route import ClusterRoute
+from proxy.kube_proxy import KubeProxy
 
 MAX_BYTES = 4 << 20
 _ERRORS: Mapping[int, type[TowlineError]] = {

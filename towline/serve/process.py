@@ -29,6 +29,7 @@ from core.runtime.tasks import Tasks
 from gitcache.compose import load_signer
 from gitcache.webhooks import Webhooks
 from proxy import compose as proxy
+from proxy.kube_proxy import KubeProxy
 from proxy.tunnel.egress import EgressProxy
 from proxy.tunnel.websocket import agents_route
 from towline.serve.agent_chart import chart_route
@@ -213,7 +214,7 @@ class ControlPlaneProcess:
         plane = self.plane
         return ReplicaMembership(self._settings, plane.tunnels, plane.deps.bus, self._clock)
 
-    def _build_door(self) -> proxy.KubeProxy:
+    def _build_door(self) -> KubeProxy:
         identity = self.plane.operations.identity
         self._access = ProxyAccess(self.plane.deps, identity)
         access = ProxyAuthorizer(self._access)
@@ -225,13 +226,11 @@ class ControlPlaneProcess:
         return proxy.build(
             self._settings.proxy,
             self._clock,
-            ProxyAuthenticator(identity),
-            access,
-            self._audit,
-            access,
-            authenticate_agent,
+            proxy.ProxyPorts(
+                ProxyAuthenticator(identity), access, self._audit, access, authenticate_agent
+            ),
             recordings=self._settings.data / "recordings",
-            neighbours=self._replica.neighbours() if self._replica is not None else None,
+            replicas=self._replica.neighbours() if self._replica is not None else None,
         )
 
     async def _listen(self, tls) -> ListenerAddresses:

@@ -16,8 +16,9 @@ from core.identity import ClusterId, new_id
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from gitcache.peers.tls import make_tls_contexts
-from proxy.compose import KubeProxy, ReplicaConfig
+from proxy.compose import ReplicaConfig
 from proxy.domain.link_location import LinkLocation, PeerReplica
+from proxy.kube_proxy import KubeProxy
 from towline.serve.sockets import address
 from towline.settings import ServeSettings
 

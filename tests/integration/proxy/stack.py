@@ -21,7 +21,8 @@ from core.rpc.http2_server import Http2Server
 from core.rpc.methods import TUNNEL
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
-from proxy.compose import KubeProxy, build
+from proxy.compose import ProxyPorts, build
+from proxy.kube_proxy import KubeProxy
 from proxy.settings import ProxySettings
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
@@ -116,11 +117,7 @@ async def run_stack(
     door = build(
         settings or ProxySettings(),
         SystemClock(),
-        installation,
-        installation,
-        installation,
-        installation,
-        installation.agent,
+        ProxyPorts(installation, installation, installation, installation, installation.agent),
         recordings=Path(recordings.name),
     )
     door.start()

@@ -83,7 +83,7 @@ async def test_rights_that_change_without_end_let_nothing_in(
     stack: Stack, recorder: RecordingUpstream, user: User
 ) -> None:
     async def changes() -> None:
-        stack.door.gateway.authorization.forget(user=None, token=None, session=None)
+        stack.door.gateway.authorizer.forget(user=None, token=None, session=None)
 
     stack.installation.slow = changes
     status, _, _ = await user.ask(request())

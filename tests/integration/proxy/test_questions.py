@@ -18,7 +18,7 @@ from core.open_streams import ALL_STREAMS, MAX_LISTED_STREAMS, StreamFilter
 from core.runtime.clock import SystemClock
 from proxy.domain.limits import Load, StreamLimits
 from proxy.domain.link_location import LinkLocation, PeerReplica
-from proxy.gateway.open_requests import OpenRequests
+from proxy.gateway.record.open_requests import OpenRequests
 from proxy.replicas import client
 from proxy.replicas.client import ReplicaClient
 from proxy.replicas.links import ReplicaLinks

@@ -12,7 +12,7 @@ from typing import Any
 from core.mux.mux import Mux
 from core.mux.stream import TunnelStream
 from proxy.gateway.connection import UserConnection
-from proxy.gateway.proxied_request import ProxiedRequest
+from proxy.gateway.forward.proxied_request import ProxiedRequest
 from syncagent.tunnel.connection import UpstreamConnection
 from syncagent.tunnel.egress import EgressStream
 from syncagent.tunnel.upstream_request import UpstreamRequest

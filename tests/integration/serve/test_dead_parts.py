@@ -2,7 +2,7 @@
 
 import asyncio
 
-from proxy.gateway.proxied_request import ProxiedRequest
+from proxy.gateway.forward.proxied_request import ProxiedRequest
 from tests.integration.serve.conftest import Running
 
 

@@ -13,7 +13,8 @@ import uvicorn
 from core.rpc.methods import TUNNEL
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
-from proxy.compose import KubeProxy, build
+from proxy.compose import ProxyPorts, build
+from proxy.kube_proxy import KubeProxy
 from proxy.settings import ProxySettings
 from tests.fakes.door import CLUSTER, FakeInstallation
 from tests.fakes.hub import FakeHub
@@ -60,7 +61,7 @@ async def _no_application(scope: object, receive: object, send: object) -> None:
 async def door_hub(authority: TestAuthority) -> AsyncGenerator[DoorHub]:
     """A hub that listens on free ports."""
     one = FakeInstallation()
-    door = build(ProxySettings(), SystemClock(), one, one, one, one, one.agent)
+    door = build(ProxySettings(), SystemClock(), ProxyPorts(one, one, one, one, one.agent))
     door.start()
     hub = FakeHub()
     hub.token = AGENT_TOKEN

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid
 from proxy.domain.attributes import RequestAttributes, read_attributes
-from proxy.gateway.route import find_route, is_cluster_request
+from proxy.gateway.parse.route import find_route, is_cluster_request
 
 PODS = "/api/v1/namespaces/a/pods"
 

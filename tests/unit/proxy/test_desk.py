@@ -14,7 +14,12 @@ from proxy.domain.access import Credential, CredentialKind, Impersonation
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import StreamLimits, Timeouts
-from proxy.gateway.authorization import RequestAuthorizer, impersonation_asked
+from proxy.gateway.authorize.agents import AgentLocator
+from proxy.gateway.authorize.authorizer import RequestAuthorizer
+from proxy.gateway.authorize.impersonation import impersonation_asked
+from proxy.gateway.record.metrics import ProxyMetrics
+from proxy.gateway.record.open_requests import OpenRequests
+from proxy.gateway.record.recorder import NoSessionRecorder, RequestRecorder
 from tests.fakes.door import ANN, CLUSTER, FakeInstallation
 from tests.fakes.tunnel import ManualLoop
 
@@ -47,8 +52,11 @@ class Office:
         self.installation = FakeInstallation()
         self.link: FakeLink | None = FakeLink()
         one = self.installation
-        self.authorization = RequestAuthorizer(
-            one, one, one, one, self, self.clock, limits or StreamLimits(), Timeouts()
+        limits = limits or StreamLimits()
+        agents = AgentLocator(self, one, self.clock, limits.per_agent)
+        self.authorization = RequestAuthorizer(one, one, agents, self.clock, Timeouts())
+        self.recorder = RequestRecorder(
+            one, NoSessionRecorder(), OpenRequests(limits), ProxyMetrics()
         )
 
     def find(self, cluster_id: ClusterId) -> Mux | None:
@@ -185,7 +193,7 @@ async def test_recall_needs_every_verdict(office: Office) -> None:
     await authorization.admit(identity, "dev", PODS, [])
     verdict = authorization.find_cached(ANN_TOKEN, "dev", PODS)
     assert verdict is not None
-    admission = verdict.admission
+    admission = verdict.authorized
     assert (admission.identity, admission.grant.cluster_id) == (ANN, CLUSTER)
     assert authorization.find_cached(None, "dev", PODS) is None
     assert authorization.find_cached(ANN_TOKEN, "other", PODS) is None
@@ -280,19 +288,19 @@ def test_half_an_identity_is_refused(asked: list[tuple[str, str]]) -> None:
 
 def test_open_requests_are_counted() -> None:
     """By user and cluster, in all, and unfinished upgrades by user."""
-    authorization = Office(StreamLimits(per_user_and_cluster=2, upgrades_per_user=1)).authorization
+    recorder = Office(StreamLimits(per_user_and_cluster=2, upgrades_per_user=1)).recorder
     office = Office()
     first, second = office.record(upgrade=True), office.record(upgrade=True)
-    authorization.enter(first)
+    recorder.enter(first)
     with pytest.raises(LimitExceeded, match="upgrade"):
-        authorization.enter(second)
-    authorization.upgraded(first)
-    authorization.enter(second)
+        recorder.enter(second)
+    recorder.upgraded(first)
+    recorder.enter(second)
     with pytest.raises(LimitExceeded, match='2 requests open for "ann" on "dev"'):
-        authorization.enter(office.record())
-    authorization.leave(first)
-    authorization.enter(office.record())
-    whole = Office(StreamLimits(per_process=1)).authorization
+        recorder.enter(office.record())
+    recorder.end(first, entered=True, upgraded=True)
+    recorder.enter(office.record())
+    whole = Office(StreamLimits(per_process=1)).recorder
     whole.enter(first)
     with pytest.raises(LimitExceeded):
         whole.enter(replace(second, handle="other"))

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.gateway.bad_head import BadHead
-from proxy.gateway.head import parse_head, rebuild, validate_head
+from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.head import parse_head, rebuild, validate_head
 from tests.fuzz.targets import LIMITS, accepted, second_opinion
 
 TOKENS = st.sampled_from(

@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
-from proxy.gateway import metrics as module
-from proxy.gateway.metrics import ProxyMetrics
+from proxy.gateway.record import metrics as module
+from proxy.gateway.record.metrics import ProxyMetrics
 from tests.fakes.door import ANN, CLUSTER
 
 

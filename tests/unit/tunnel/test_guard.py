@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from proxy.domain.access import Impersonation, identity_block
 from proxy.domain.limits import HeadLimits
-from proxy.gateway.head import BadHead, parse_head, rebuild
+from proxy.gateway.parse.head import BadHead, parse_head, rebuild
 from syncagent.tunnel.guard import ForwardingRefused, Guard, ImpersonationPolicy
 
 HEAD = b"GET /api HTTP/1.1\r\nAccept: a\r\n\r\n"

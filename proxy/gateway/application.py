@@ -13,8 +13,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from core.http1.chunked import BadChunk
-from proxy.gateway.body import body_of
-from proxy.gateway.head import RequestHead
+from proxy.gateway.parse.body import body_of
+from proxy.gateway.parse.head import RequestHead
 
 
 class ApplicationProtocol(HttpToolsProtocol):

@@ -7,9 +7,9 @@ from http.cookies import CookieError, SimpleCookie
 
 from core.identity import TokenKind, token_kind
 from proxy.domain.access import Credential, CredentialKind
-from proxy.gateway.bad_head import BadHead
-from proxy.gateway.head import RequestHead
-from proxy.gateway.subprotocols import credentials_in
+from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.head import RequestHead
+from proxy.gateway.parse.subprotocols import credentials_in
 
 SESSION_COOKIES = ("__Host-towline_session", "towline_session")
 CSRF_FIELD = b"x-towline-csrf"

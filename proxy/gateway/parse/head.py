@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import httptools
 
 from proxy.domain.limits import HeadLimits
-from proxy.gateway.bad_head import BadHead
-from proxy.gateway.subprotocols import without_credential
+from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.subprotocols import without_credential
 
 END_OF_HEAD = b"\r\n\r\n"
 METHODS = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})

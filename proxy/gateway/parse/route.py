@@ -6,6 +6,7 @@ from dataclasses import dataclass
 PREFIX = b"/k8s/"
 _ROUTE = re.compile(rb"/k8s/clusters/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)(?=[/?]|\Z)")
 _MAX_METHOD = 16
+_MAX_START = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +34,23 @@ def is_cluster_request(start: bytes) -> bool | None:
     if len(target) < len(PREFIX):
         return None if PREFIX.startswith(target) else False
     return target.startswith(PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRoute:
+    """Method and handle in the first bytes of a refused head, for its audit row. `handle` is empty
+    if the path names no cluster.
+    """
+
+    method: str
+    handle: str
+
+
+def claimed_route(start: bytes) -> ClaimedRoute | None:
+    """Reads the route of a refused head; None: it is not for a cluster."""
+    method, _, target = start[:_MAX_START].partition(b" ")
+    if not target.startswith(PREFIX):
+        return None
+    route = find_route(target.partition(b" ")[0])
+    name = method[:_MAX_METHOD].decode("ascii", "replace")
+    return ClaimedRoute(name, route.handle if route else "")

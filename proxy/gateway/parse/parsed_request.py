@@ -1,25 +1,24 @@
-"""Parsed form of a request head, cached so that a repeated head is parsed once."""
+"""A request to a cluster, parsed from its head."""
 
 from dataclasses import dataclass
 
 from core.errors import Invalid
 from proxy.domain.access import Credential
 from proxy.domain.attributes import RequestAttributes, read_attributes
-from proxy.gateway.authorization import CachedAuthorization
-from proxy.gateway.bad_head import BadHead
-from proxy.gateway.credentials import credential
-from proxy.gateway.head import RequestHead, rebuild
-from proxy.gateway.route import ClusterRoute
+from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.credentials import credential
+from proxy.gateway.parse.head import RequestHead, rebuild
+from proxy.gateway.parse.route import ClusterRoute
 
 _PLACEHOLDER = "\x00"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ParsedRequest:
     """A request, parsed from its head.
     `attributes` and `credential` are None if they are invalid; `read_attributes` and
-    `read_credential` then raise the reason. `cached`: the latest authorization result for this
-    head.
+    `read_credential` then raise the reason. `plain`: both are present, and the request neither
+    upgrades the connection nor impersonates, so that a cached authorization may answer it.
     """
 
     head: RequestHead
@@ -28,8 +27,8 @@ class ParsedRequest:
     user_agent: str
     attributes: RequestAttributes | None
     credential: Credential | None
+    plain: bool
     _rebuilt: tuple[bytes, bytes]
-    cached: CachedAuthorization | None = None
 
     @classmethod
     def of(cls, head: RequestHead, route: ClusterRoute) -> "ParsedRequest":
@@ -39,13 +38,16 @@ class ParsedRequest:
             _PLACEHOLDER.encode()
         )
         method = head.method.decode()
+        attributes, shown = _attributes(method, route), _credential(head)
+        known = attributes is not None and shown is not None
         return cls(
             head,
             route,
             method,
             agents[0].decode(errors="replace") if agents else "",
-            _attributes(method, route),
-            _credential(head),
+            attributes,
+            shown,
+            known and head.upgrade is None and not head.impersonation,
             (before, after),
         )
 

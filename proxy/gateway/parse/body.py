@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from core.http1.chunked import ChunkedReader
-from proxy.gateway.head import RequestHead
+from proxy.gateway.parse.head import RequestHead
 
 
 class Body(Protocol):

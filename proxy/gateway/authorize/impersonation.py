@@ -1,0 +1,36 @@
+"""Impersonation that a client asks for (`kubectl --as`)."""
+
+from urllib.parse import unquote
+
+from core.errors import Forbidden, Invalid
+from proxy.domain.access import AuthenticatedUser, Impersonation, RequestGrant
+
+
+def allowed_impersonation(
+    identity: AuthenticatedUser, grant: RequestGrant, handle: str, asked: list[tuple[str, str]]
+) -> Impersonation:
+    """Returns the requested user to impersonate. Forbidden: the grant does not allow it."""
+    rule = grant.may_impersonate
+    if rule is None or grant.passthrough:
+        raise Forbidden(f'user "{identity.name}" may not act as another user on cluster "{handle}"')
+    target = impersonation_asked(asked)
+    part = rule.forbidden_part(target)
+    if part is not None:
+        raise Forbidden(f'user "{identity.name}" may not act as {part} on cluster "{handle}"')
+    return target
+
+
+def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
+    """Parses the client's own `Impersonate-*` fields. Invalid: they name no single user."""
+    users = [value for name, value in fields if name == "impersonate-user"]
+    uids = [value for name, value in fields if name == "impersonate-uid"]
+    groups = tuple(value for name, value in fields if name == "impersonate-group")
+    extra = tuple(
+        (unquote(name.removeprefix("impersonate-extra-")), value)
+        for name, value in fields
+        if name.startswith("impersonate-extra-")
+    )
+    known = len(users) + len(uids) + len(groups) + len(extra)
+    if len(users) != 1 or len(uids) > 1 or known != len(fields):
+        raise Invalid("Impersonate- fields must name one user, and groups, a uid or extras with it")
+    return Impersonation(users[0], groups, uids[0] if uids else None, extra)

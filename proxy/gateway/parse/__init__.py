@@ -1,0 +1,1 @@
+"""Stage 1: parses the head of a request. Result: `ParsedRequest`."""

@@ -1,0 +1,66 @@
+"""Parses the request heads of one connection."""
+
+from dataclasses import dataclass
+
+from proxy.domain.limits import HeadLimits
+from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.head import END_OF_HEAD, RequestHead, parse_head, validate_head
+from proxy.gateway.parse.parsed_request import ParsedRequest
+from proxy.gateway.parse.route import find_route, is_cluster_request
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationHead:
+    """A head of a request to the application, with its bytes."""
+
+    head: RequestHead
+    raw: bytes
+
+
+class RequestParser:
+    """Parses request heads. Clients repeat requests with the same bytes, so the last result is
+    cached.
+    """
+
+    def __init__(self, limits: HeadLimits) -> None:
+        self._limits = limits
+        self._last_raw = b""
+        self._last: ParsedRequest | ApplicationHead | None = None
+
+    def parse(self, data: bytes) -> tuple[ParsedRequest | ApplicationHead, bytes] | None:
+        """Parses the head at the start of `data` and returns it with the bytes after it.
+        None: the head is incomplete. BadHead: refused.
+        """
+        if data == self._last_raw and self._last is not None:
+            return self._last, b""
+        for_cluster = is_cluster_request(data)
+        end = data.find(END_OF_HEAD)
+        if end < 0 or for_cluster is None or end > self._limits.size:
+            self._check_size(data)
+            return None
+        raw = data[: end + 4]
+        if raw != self._last_raw or self._last is None:
+            self._last = self._parse_head(raw, for_cluster=for_cluster)
+            self._last_raw = raw
+        return self._last, data[end + 4 :]
+
+    def _check_size(self, data: bytes) -> None:
+        limit = self._limits.size
+        if len(data) > limit:
+            raise BadHead(431, f"the request head exceeds {limit} bytes", data)
+
+    def _parse_head(self, raw: bytes, *, for_cluster: bool) -> ParsedRequest | ApplicationHead:
+        try:
+            head = parse_head(raw, self._limits)
+            return _parse_request(head) if for_cluster else ApplicationHead(head, raw)
+        except BadHead as error:
+            error.start = raw
+            raise
+
+
+def _parse_request(head: RequestHead) -> ParsedRequest:
+    validate_head(head)
+    route = find_route(head.target)
+    if route is None:
+        raise BadHead(404, "the path must be /k8s/clusters/<handle>/…")
+    return ParsedRequest.of(head, route)

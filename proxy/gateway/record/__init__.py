@@ -1,0 +1,1 @@
+"""Audit rows, metrics, counts of open requests and terminal recordings of requests."""

@@ -1,0 +1,19 @@
+"""Ids of requests."""
+
+import secrets
+
+IDS_PER_BATCH = 256
+
+
+class RequestIds:
+    """Random ids of 32 hex digits, read from the system in batches."""
+
+    def __init__(self) -> None:
+        self._waiting: list[str] = []
+
+    def next(self) -> str:
+        """Returns an unused id."""
+        if not self._waiting:
+            digits = secrets.token_hex(16 * IDS_PER_BATCH)
+            self._waiting = [digits[at : at + 32] for at in range(0, len(digits), 32)]
+        return self._waiting.pop()
