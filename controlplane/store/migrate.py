@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from controlplane.platform.store.connection import translate_errors
-from controlplane.platform.store.schema import metadata
+from controlplane.store.repositories import SCHEMA
 from core.errors import Conflict, Invalid
 
 REVISIONS = "alembic_version"
@@ -154,7 +154,7 @@ def _check_pages(connection: Connection) -> None:
 def _check_columns(connection: Connection) -> None:
     """Detects missing columns now, after manual changes or an interrupted migration."""
     there = {tuple(row) for row in connection.exec_driver_sql(_COLUMNS[connection.dialect.name])}
-    needed = {(table.name, column.name) for table in metadata.sorted_tables for column in table.c}
+    needed = {(table.name, column.name) for table in SCHEMA.sorted_tables for column in table.c}
     if absent := sorted(needed - there):
         names = ", ".join(f"{table}.{column}" for table, column in absent[:3])
         raise _misfit(revision_of(connection), f"{names} is missing")

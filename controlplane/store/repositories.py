@@ -13,6 +13,7 @@ from controlplane.notifications.store import tables as sink_store
 from controlplane.pipelines import store as pipelines_store
 from controlplane.platform.ports import AuditTrail, JobStore, NotificationOutbox
 from controlplane.platform.store.jobs import SqlJobs
+from controlplane.platform.store.schema import metadata
 from controlplane.platform.store.transaction import Repositories
 from controlplane.reports.store import deployments as deployment_store
 from controlplane.reports.store import installation_metrics as metrics_store
@@ -46,3 +47,6 @@ REPOSITORIES: Repositories = {
     **BRIDGES,
     **{port: make for part in _PARTS for port, make in part.REPOSITORIES.items()},
 }
+
+SCHEMA = metadata
+"""The whole schema: importing the parts above has added their tables."""

@@ -2,11 +2,11 @@
 
 from alembic import context
 
-from controlplane.platform.store.schema import metadata
+from controlplane.store.repositories import SCHEMA
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=metadata,
+    target_metadata=SCHEMA,
     render_as_batch=True,
     compare_type=True,
 )
