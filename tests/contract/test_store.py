@@ -320,6 +320,7 @@ _COUNT_UP = """
 import asyncio, sys
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.transaction import SqlStore
+from controlplane.store.repositories import REPOSITORIES
 
 async def run():
     store = SqlStore(make_engine(sys.argv[1]), REPOSITORIES)

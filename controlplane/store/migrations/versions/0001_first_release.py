@@ -27,7 +27,7 @@ _SQLITE_TRIGGERS = (
     "BEGIN SELECT RAISE(ABORT, 'audit rows only go with the beginning of their chain'); END",
 )
 _POSTGRES_TRIGGERS = (
-    """CREATE FUNCTION audit_keep() RETURNS trigger LANGUAGE plpgsql AS $$
+    """CREATE OR REPLACE FUNCTION audit_keep() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF TG_OP = 'DELETE' THEN
             IF OLD.number <= (SELECT floor FROM audit_chains WHERE kind = OLD.kind) THEN
