@@ -321,6 +321,7 @@ import asyncio, sys
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.store.repositories import REPOSITORIES
+from controlplane.clusters.ports import ClusterStore
 
 async def run():
     store = SqlStore(make_engine(sys.argv[1]), REPOSITORIES)
