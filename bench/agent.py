@@ -28,7 +28,7 @@ from syncagent.domain.ownership import manifest_of
 from syncagent.domain.services import ServiceSpec
 from syncagent.kube.access import from_kubeconfig
 from tests.fakes.hub import TOKEN, FakeHub
-from towline.cli.agent import FEW_ARENAS
+from towline.cli.operator.agent import FEW_ARENAS
 from towline.demo.clusters import binaries
 from towline.demo.clusters.access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster

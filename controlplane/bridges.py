@@ -32,12 +32,7 @@ from controlplane.platform.ports import ANY, Transaction
 from controlplane.repositories.ports import FollowedFiles, RepositoryStore, RepositoryUsers
 from controlplane.secrets.operations.sealed_columns import SealedColumn
 from controlplane.secrets.operations.uses import set_uses
-from controlplane.secrets.ports import (
-    SealedTable,
-    SealedTables,
-    SecretStore,
-    SecretVersionStore,
-)
+from controlplane.secrets.ports import SealedTable, SealedTables, SecretStore, SecretVersionStore
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.parts import Wanted
 from controlplane.services.model.service import Service

@@ -15,11 +15,7 @@ from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.deltas import deltas
 from controlplane.secrets.model.data_keys import DataKey as KeyRow
 from controlplane.secrets.model.rotation import Rotation as RotationRow
-from controlplane.secrets.model.rotation import (
-    RotationDecision,
-    RotationPhase,
-    RotationPlan,
-)
+from controlplane.secrets.model.rotation import RotationDecision, RotationPhase, RotationPlan
 from controlplane.secrets.model.secret import Secret as SecretRow
 from controlplane.secrets.model.secret import SecretSource as SourceRow
 from controlplane.secrets.model.secret import SecretVersion as VersionRow

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from controlplane.platform.store.schema import metadata
 from syncagent import settings as agent
-from towline.cli.manifests import read_manifests
+from towline.cli.apply.manifests import read_manifests
 from towline.settings import ServeSettings
 
 ROOT = Path(__file__).parents[2]

@@ -8,40 +8,19 @@ import typer
 
 from core import __version__
 from core.errors import Code, TowlineError
-from towline.cli import (
-    access,
-    admin,
-    agent,
-    apply,
-    audit,
-    blame,
-    cluster_groups,
-    clusters,
-    contexts,
-    fleet,
-    flow,
-    global_services,
-    groups,
-    helm_repositories,
-    login,
-    namespaces,
-    notifications,
-    pipelines,
-    processes,
-    projects,
-    repositories,
-    roles,
-    search,
-    secrets,
-    service_sets,
-    services,
-    simulate,
-    streams,
-    tokens,
-    users,
-)
-from towline.cli.output import escape_controls
-from towline.cli.polling import WaitTimeout
+from towline.cli.access import access, groups, login, projects, roles, tokens, users
+from towline.cli.apply import apply
+from towline.cli.clusters import clusters, fleet
+from towline.cli.configuration import contexts, flow
+from towline.cli.generators import cluster_groups, global_services, namespaces, service_sets
+from towline.cli.operator import admin, agent, processes, simulate
+from towline.cli.pipelines import pipelines
+from towline.cli.reports import audit, notifications, streams
+from towline.cli.repositories import helm_repositories, repositories
+from towline.cli.secrets import secrets
+from towline.cli.services import blame, search, services
+from towline.cli.shell.output import escape_controls
+from towline.cli.shell.polling import WaitTimeout
 from towline.contexts import GlobalFlags
 
 _EXIT_CODES = {

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from core.errors import TowlineError
-from towline.cli.output import age
+from towline.cli.shell.output import age
 from towline.demo.environment import DemoEnvironment
 from towline.demo.steps import DemoSteps
 

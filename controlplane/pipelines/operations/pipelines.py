@@ -34,24 +34,14 @@ from controlplane.pipelines.engine.preview_branches import (
 )
 from controlplane.pipelines.gates.steps import CheckAnswer
 from controlplane.pipelines.model import pipeline
-from controlplane.pipelines.model.gate_rules import (
-    JobRule,
-    MetricRule,
-    rules_of,
-)
+from controlplane.pipelines.model.gate_rules import JobRule, MetricRule, rules_of
 from controlplane.pipelines.model.records import (
     MAX_MEASURED,
     Measurement,
     PipelineEvent,
     PipelineRecord,
 )
-from controlplane.pipelines.model.state import (
-    Digests,
-    Health,
-    PipelineState,
-    Release,
-    ReleaseId,
-)
+from controlplane.pipelines.model.state import Digests, Health, PipelineState, Release, ReleaseId
 from controlplane.pipelines.model.triggers import Trigger
 from controlplane.pipelines.operations.budgets import (
     awaits_budget,

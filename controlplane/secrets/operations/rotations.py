@@ -12,11 +12,7 @@ from controlplane.secrets.model.rotation import (
     apply_decision,
 )
 from controlplane.secrets.model.secret import Secret
-from controlplane.secrets.operations.uses import (
-    consumers,
-    follow_current_version,
-    move_uses,
-)
+from controlplane.secrets.operations.uses import consumers, follow_current_version, move_uses
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import wake_agents

@@ -29,11 +29,7 @@ from controlplane.secrets.model.secret import (
     check_value,
 )
 from controlplane.secrets.operations import rotations
-from controlplane.secrets.operations.uses import (
-    follow_current_version,
-    services_of,
-    set_uses,
-)
+from controlplane.secrets.operations.uses import follow_current_version, services_of, set_uses
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
 from controlplane.services.model.parts import SecretUse, Wanted
 from controlplane.services.model.service import Service

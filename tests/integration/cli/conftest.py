@@ -11,7 +11,7 @@ from types import MappingProxyType
 import pytest
 
 from tests import migrated
-from towline.cli.polling import poll_until
+from towline.cli.shell.polling import poll_until
 from towline.demo.ports import free_ports
 from towline.demo.process_group import ProcessGroup
 

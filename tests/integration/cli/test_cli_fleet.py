@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.cli.conftest import Installation
-from towline.cli.polling import poll_until
+from towline.cli.shell.polling import poll_until
 
 FLEET = """
 apiVersion: towline/v1

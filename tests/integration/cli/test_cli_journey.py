@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cli.conftest import TOWLINE, Installation
-from towline.cli.polling import poll_until
+from towline.cli.shell.polling import poll_until
 from towline.demo.clusters.access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster
 from towline.demo.git_server import GitServer, ServedRepository

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.integration.cli.conftest import PROGRAMS, TOWLINE, Installation
-from towline.cli.polling import poll_until
+from towline.cli.shell.polling import poll_until
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
 from towline.demo.git_server import GitServer

@@ -12,11 +12,7 @@ from controlplane.authorization import BUILT_IN, INSTALLATION, Grant, Policy, Sc
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.platform.ports import PageQuery
-from controlplane.secrets.model.rotation import (
-    RotationDecision,
-    RotationPhase,
-    RotationPlan,
-)
+from controlplane.secrets.model.rotation import RotationDecision, RotationPhase, RotationPlan
 from controlplane.secrets.model.secret import Secret
 from controlplane.secrets.operations.rotations import Rotations
 from controlplane.secrets.operations.secrets import SecretChange, Secrets

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from tests.integration.serve.conftest import Running
-from towline.cli.manifests import read_manifests
-from towline.cli.plan import ManifestPlanner
+from towline.cli.apply.manifests import read_manifests
+from towline.cli.apply.plan import ManifestPlanner
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
 

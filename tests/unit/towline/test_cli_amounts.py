@@ -2,7 +2,7 @@
 
 import pytest
 
-from towline.cli.output import amount
+from towline.cli.shell.output import amount
 
 
 @pytest.mark.parametrize(

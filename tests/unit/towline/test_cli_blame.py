@@ -6,8 +6,8 @@ import pytest
 
 from core.errors import Invalid, NotFound
 from tests.fakes.api import FakeApi
-from towline.cli import documents
-from towline.cli.blame import find_object, moment, origin
+from towline.cli.services.blame import find_object, moment, origin
+from towline.cli.shell import documents
 
 OBJECTS = [
     {"id": "1", "kind": "Deployment", "namespace": "shop", "name": "web"},

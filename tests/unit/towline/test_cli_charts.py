@@ -6,9 +6,9 @@ import pytest
 
 from core.errors import Conflict, Invalid
 from tests.fakes.api import FakeApi
-from towline.cli import documents
-from towline.cli.manifests import read_manifests
-from towline.cli.plan import ManifestPlanner
+from towline.cli.apply.manifests import read_manifests
+from towline.cli.apply.plan import ManifestPlanner
+from towline.cli.shell import documents
 
 URL = "https://charts.example.org"
 PLACE = f"apiVersion: towline/v1\nkind: HelmRepository\nurl: {URL}\nusername: bot\n"

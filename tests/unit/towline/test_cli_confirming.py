@@ -7,9 +7,10 @@ from typer.testing import CliRunner, Result
 
 from core.errors import Invalid, NotFound
 from tests.fakes.api import FakeApi
-from towline.cli import documents, services
-from towline.cli.pending_deletions import select_deletions
 from towline.cli.program import app
+from towline.cli.services import services
+from towline.cli.services.pending_deletions import select_deletions
+from towline.cli.shell import documents
 
 SHOP = {"kind": "Namespace", "namespace": None, "name": "shop", "group": None}
 DATA = {"kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "group": None}

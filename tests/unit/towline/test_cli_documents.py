@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from graphql import build_schema, parse, validate
 
-from towline.cli import documents
+from towline.cli.shell import documents
 
 SCHEMA = build_schema((Path(__file__).parents[3] / "schema.graphql").read_text())
 DOCUMENTS = {name: value for name, value in vars(documents).items() if name.isupper()}

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from towline.cli.output import Format, colour, escape_controls, field, say, show
+from towline.cli.shell.output import Format, colour, escape_controls, field, say, show
 
 NASTY = "a\x1b]0;owned\x07b\x9b2Jc\x7f\u202ed\r\ud800"
 COLUMNS = [field("NAME"), field("URL")]

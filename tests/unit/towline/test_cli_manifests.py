@@ -8,9 +8,10 @@ import pytest
 
 from core.errors import Conflict, Invalid, NotFound
 from tests.fakes.api import FakeApi
-from towline.cli import documents, pipeline_manifests
-from towline.cli.manifests import KINDS, Manifest, read_manifests
-from towline.cli.plan import ManifestPlanner
+from towline.cli.apply import pipeline_manifests
+from towline.cli.apply.manifests import KINDS, Manifest, read_manifests
+from towline.cli.apply.plan import ManifestPlanner
+from towline.cli.shell import documents
 
 URL = "https://git.example/shop.git"
 REPOSITORY = f"apiVersion: towline/v1\nkind: Repository\nurl: {URL}\n"

@@ -17,14 +17,15 @@ from core.errors import (
     Unavailable,
 )
 from tests.fakes.api import FakeApi
-from towline.cli import clusters, documents
-from towline.cli.audit import newer, newest
-from towline.cli.explain import explain
-from towline.cli.output import Format, age, field, show, table
-from towline.cli.pipelines import find_gate
-from towline.cli.polling import WaitTimeout, poll_until, seconds
+from towline.cli.clusters import clusters
+from towline.cli.pipelines.pipelines import find_gate
 from towline.cli.program import app, exit_code
-from towline.cli.session import every, find_cluster, find_service, parse_pairs
+from towline.cli.reports.audit import newer, newest
+from towline.cli.services.explain import explain
+from towline.cli.shell import documents
+from towline.cli.shell.output import Format, age, field, show, table
+from towline.cli.shell.polling import WaitTimeout, poll_until, seconds
+from towline.cli.shell.session import every, find_cluster, find_service, parse_pairs
 
 
 def commands() -> list[list[str]]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from towline.cli import replay
-from towline.cli.replay import lines_of, plain, play
+from towline.cli.reports import replay
+from towline.cli.reports.replay import lines_of, plain, play
 
 ABOUT = {"version": 2, "title": "dev: create pods/exec a/box", "towline": {"user": "ann"}}
 

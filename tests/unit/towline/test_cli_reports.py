@@ -9,8 +9,11 @@ from typer.testing import CliRunner
 from core.errors import Invalid
 from core.runtime.clock import SystemClock
 from tests.fakes.api import FakeApi
-from towline.cli import documents, fleet, program, search
-from towline.cli.fleet import time_of
+from towline.cli import program
+from towline.cli.clusters import fleet
+from towline.cli.clusters.fleet import time_of
+from towline.cli.services import search
+from towline.cli.shell import documents
 
 OBJECT = {"kind": "Pod", "namespace": "shop", "name": "web-1", "state": "RUNNING"}
 ROW = {"id": "1", "cluster": "prod", "service": "web", "ageSeconds": 900.0, "stale": True}

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from graphql import GraphQLObjectType, build_schema, parse, validate
 
-from towline.cli import flow_documents, secret_documents
-from towline.cli.secrets import problem_of
+from towline.cli.configuration import flow_documents
+from towline.cli.secrets import secret_documents
+from towline.cli.secrets.secrets import problem_of
 
 SCHEMA = build_schema((Path(__file__).parents[3] / "schema.graphql").read_text())
 DOCUMENTS = {

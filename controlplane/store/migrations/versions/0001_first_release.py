@@ -1,5 +1,6 @@
 """The tables of the first release"""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
@@ -46,61 +47,8 @@ _POSTGRES_TRIGGERS = (
 
 def upgrade() -> None:
     is_postgres = op.get_bind().dialect.name == "postgresql"
-    _audit()
-    _audit_chains()
-    _challenges()
-    _cluster_groups()
-    _clusters()
-    _components()
-    _contexts()
-    _data_keys()
-    _deliveries()
-    _deployment_settings()
-    _deployments()
-    _failures()
-    _global_services()
-    _groups()
-    _images()
-    _jobs()
-    _ledger()
-    _managed_namespaces()
-    _notification_marks()
-    _notification_routers()
-    _notification_sinks()
-    _notifications()
-    _pipeline_events()
-    _pipeline_gates()
-    _pipeline_services()
-    _pipeline_triggers()
-    _pipelines()
-    _plans()
-    _projects()
-    _refused_revisions()
-    _replicas()
-    _repositories()
-    _revisions()
-    _role_bindings()
-    _roles()
-    _secrets()
-    _service_sets()
-    _tunnels()
-    _users()
-    _access_requests()
-    _cluster_jobs()
-    _commands()
-    _context_overrides()
-    _global_overrides()
-    _logins()
-    _memberships()
-    _secret_versions()
-    _services()
-    _tokens()
-    _trust_rules()
-    _context_bindings()
-    _secret_uses()
-    _service_exports()
-    _service_imports()
-    _service_sources()
+    for make in _tables():
+        make()
     if is_postgres:
         _search_in_postgres()
     else:
@@ -109,6 +57,67 @@ def upgrade() -> None:
         op.execute(statement)
     _add_default_project()
     _begin_audit_chains()
+
+
+def _tables() -> tuple[Callable[[], None], ...]:
+    """Makes each table, those that others refer to first."""
+    return (
+        _audit,
+        _audit_chains,
+        _challenges,
+        _cluster_groups,
+        _clusters,
+        _components,
+        _contexts,
+        _data_keys,
+        _deliveries,
+        _deployment_settings,
+        _deployments,
+        _failures,
+        _global_services,
+        _groups,
+        _images,
+        _jobs,
+        _ledger,
+        _managed_namespaces,
+        _notification_marks,
+        _notification_routers,
+        _notification_sinks,
+        _notifications,
+        _pipeline_events,
+        _pipeline_gates,
+        _pipeline_services,
+        _pipeline_triggers,
+        _pipelines,
+        _plans,
+        _projects,
+        _refused_revisions,
+        _replicas,
+        _repositories,
+        _revisions,
+        _role_bindings,
+        _roles,
+        _secrets,
+        _service_sets,
+        _tunnels,
+        _users,
+        _access_requests,
+        _cluster_jobs,
+        _commands,
+        _context_overrides,
+        _global_overrides,
+        _logins,
+        _memberships,
+        _secret_versions,
+        _services,
+        _tokens,
+        _trust_rules,
+        _context_bindings,
+        _secret_uses,
+        _service_exports,
+        _service_imports,
+        _service_sources,
+    )
 
 
 def _add_default_project() -> None:

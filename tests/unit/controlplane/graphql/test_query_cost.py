@@ -8,7 +8,7 @@ from graphql import parse
 from controlplane.api.schema import schema
 from controlplane.platform.graphql.limits import MAX_COST, DocumentCost, has_introspection
 from core.errors import LimitExceeded
-from towline.cli import documents
+from towline.cli.shell import documents
 
 NODES = "edges { node { id components { id name } } }"
 

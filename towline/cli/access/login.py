@@ -1,0 +1,181 @@
+"""`towline login`, `logout`, `whoami` and `kubeconfig`."""
+
+import platform
+import sys
+from getpass import getpass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from core.errors import Forbidden, Invalid, Unavailable
+from towline.cli.lazy_import import load
+from towline.cli.shell import documents
+from towline.cli.shell.output import Column, Format, field, say, show
+from towline.cli.shell.session import (
+    Output,
+    connect,
+    every,
+    find_cluster,
+    global_flags,
+    selected_target,
+)
+from towline.context_file import write
+from towline.contexts import config_path, normal_url, read, resolve
+
+_USER = (
+    field("EMAIL"),
+    field("NAME"),
+    field("ROLE"),
+    Column("GROUPS", lambda row: ",".join(row["groups"])),
+)
+
+
+def login(
+    context: typer.Context,
+    url: Annotated[str, typer.Argument(help="URL of the control plane.")],
+    token_stdin: Annotated[bool, typer.Option(help="Read the token from standard input.")] = False,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(help="CA certificate to trust (PEM file); saved with the context."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the context (default: the host).")
+    ] = None,
+    web: Annotated[bool, typer.Option(help="Sign in with the browser on this machine.")] = False,
+    device: Annotated[
+        bool, typer.Option(help="Sign in with a browser on another machine.")
+    ] = False,
+) -> None:
+    """Sign in and save the token for later commands and for kubectl.
+
+    \b
+    Example:
+      towline login https://towline.example.org --web
+      towline login https://127.0.0.1:8443 --ca-file ca.crt --token-stdin < admin.token
+    """
+    wish = global_flags(context)
+    wish = wish._replace(url=normal_url(url), ca_file=ca_file or wish.ca_file)
+    if token_stdin + web + device > 1:
+        raise Invalid("choose one of --token-stdin, --web and --device")
+    target = resolve(wish, {})
+    if web or device:
+        token = sign_in_by_device(load("towline.client").GraphQLClient(target), open_browser=web)
+    else:
+        token = sys.stdin.readline().strip() if token_stdin else _ask_token()
+    target = target._replace(token=token)
+    user = load("towline.client").GraphQLClient(target).ask(documents.ME)["me"]
+    path = config_path(wish)
+    write(path, read(path).with_target(name or urlsplit(target.url).netloc, target))
+    say(f"signed in to {target.url} as {user['email']}")
+
+
+def logout(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Context (default: the current one).")] = None,
+) -> None:
+    """Remove a saved token; it stays valid until `towline tokens delete`.
+
+    \b
+    Example:
+      towline logout
+    """
+    wish = global_flags(context)
+    path = config_path(wish)
+    contexts = read(path)
+    chosen = name or wish.context or contexts.current
+    write(path, contexts.without(chosen))
+    say(f"signed out of {chosen}")
+
+
+def whoami(context: typer.Context, output: Output = Format.TABLE) -> None:
+    """Show the signed-in user, with groups and roles.
+
+    \b
+    Example:
+      towline whoami
+    """
+    answer = connect(context).ask(documents.WHOAMI)
+    groups = [group["name"] for group in answer["myGroups"]]
+    me = {**answer["me"], "groups": groups, "access": answer["myAccess"]}
+    show(me, _USER, output, "email")
+    if output is Format.TABLE:
+        for grant in answer["myAccess"]:
+            say(f"{grant['role']} in {grant['scope']}: {grant['why']}")
+
+
+def kubeconfig(
+    context: typer.Context,
+    handles: Annotated[
+        list[str] | None, typer.Argument(metavar="[HANDLE]...", help="Handles of clusters.")
+    ] = None,
+    every_cluster: Annotated[bool, typer.Option("--all", help="All clusters.")] = False,
+    merge: Annotated[bool, typer.Option(help="Merge into the kubeconfig of kubectl.")] = False,
+    embed_token: Annotated[
+        bool, typer.Option(help="Embed the token in the file instead of the login plugin.")
+    ] = False,
+) -> None:
+    """Print a kubeconfig for clusters, or merge it into kubectl's file.
+
+    \b
+    Example:
+      towline kubeconfig --all --merge
+      kubectl --context towline-dev get pods
+    """
+    if bool(handles) == every_cluster:
+        raise Invalid("specify clusters, or use --all")
+    module = load("towline.kubeconfig")
+    target = selected_target(context)
+    made = module.build(
+        target,
+        _handles(context, handles),
+        embed_token=embed_token,
+        config=global_flags(context).config,
+    )
+    if not merge:
+        print(module.dump(made), end="")
+        return
+    path = module.default_path()
+    module.merge_into_file(path, made)
+    count = len(made["contexts"])
+    say(f"merged {count} context{'' if count == 1 else 's'} into {path}")
+
+
+def sign_in_by_device(client: Any, *, open_browser: bool) -> str:
+    """Returns a token after a user approves this device (RFC 8628). Forbidden: not approved."""
+    asked = client.post("/oauth/device/code", client_id=f"towline on {platform.node()}"[:80])
+    if "device_code" not in asked:
+        raise Unavailable(
+            f"{asked.get('error_description', 'the control plane returned no device code')}"
+        )
+    page = asked["verification_uri_complete"]
+    say(f"open {page} and check that it shows the code {asked['user_code']}")
+    if open_browser:
+        load("webbrowser").open(page)
+    interval, give_up = asked["interval"], monotonic() + asked["expires_in"]
+    while monotonic() < give_up:
+        sleep(interval)
+        grant = "urn:ietf:params:oauth:grant-type:device_code"
+        answer = client.post("/oauth/token", grant_type=grant, device_code=asked["device_code"])
+        if "access_token" in answer:
+            return answer["access_token"]
+        if answer.get("error") == "slow_down":
+            interval += 5
+        elif answer.get("error") != "authorization_pending":
+            raise Forbidden(str(answer.get("error_description") or answer.get("error")))
+    raise Forbidden("sign-in was not approved in time; run `towline login` again")
+
+
+def _handles(context: typer.Context, handles: list[str] | None) -> list[str]:
+    api = connect(context)
+    if not handles:
+        return [cluster["handle"] for cluster in every(api, documents.CLUSTERS)]
+    return [find_cluster(api, handle)["handle"] for handle in handles]
+
+
+def _ask_token() -> str:
+    if not sys.stdin.isatty():
+        raise Invalid("cannot prompt for a token without a terminal; use --token-stdin")
+    return getpass("Token: ").strip()

@@ -1,0 +1,101 @@
+"""`towline tokens …`."""
+
+from typing import Annotated
+
+import typer
+
+from core.errors import Invalid
+from towline.cli.shell import documents
+from towline.cli.shell.output import Format, field, say, show, since
+from towline.cli.shell.resource_names import scope_of
+from towline.cli.shell.session import GraphQLApi, Json, Output, connect
+
+app = typer.Typer(no_args_is_help=True, help="Your access tokens.")
+
+COLUMNS = (
+    field("ID"),
+    field("NAME"),
+    since("CREATED", "insertedAt"),
+    since("LAST USED", "lastUsedAt"),
+    field("EXPIRES", "expiresAt"),
+    field("REVOKED", "revokedAt"),
+)
+
+
+@app.command("list")
+def list_tokens(context: typer.Context, output: Output = Format.TABLE) -> None:
+    """List your tokens, never their secrets.
+
+    \b
+    Example:
+      towline tokens list
+    """
+    show(connect(context).ask(documents.TOKENS)["accessTokens"], COLUMNS, output, "id")
+
+
+@app.command("create")
+def create_token(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Name of the token.")],
+    days: Annotated[int, typer.Option(min=1, max=366, help="Lifetime in days.")] = 90,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(help="Limit to a scope, such as cluster/dev; repeatable."),
+    ] = None,
+    verb: Annotated[
+        list[str] | None, typer.Option(help="Limit to an operation, such as read; repeatable.")
+    ] = None,
+    service_account: Annotated[
+        str | None, typer.Option(help="Email address of the service account that owns the token.")
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Create a token and print it once.
+
+    \b
+    Example:
+      towline tokens create terraform --days 30 > token
+      towline tokens create ci --verb read --scope project/shop
+    """
+    api = connect(context)
+    attributes: Json = {"name": name, "expiresInDays": days}
+    if scope or verb:
+        scopes = [scope_of(api, text) for text in scope or ()]
+        verbs = [name.upper() for name in verb or ()]
+        attributes["scopes"] = [{"verbs": verbs, "scopes": scopes}]
+    made = _make(api, attributes, service_account)
+    if output is Format.TABLE:
+        print(made["token"])
+        say(f"token {made['id']}, shown only once, expires at {made['expiresAt']}")
+    else:
+        show(made, COLUMNS, output, "id")
+
+
+def _make(api: GraphQLApi, attributes: Json, account: str | None) -> Json:
+    if account is None:
+        return api.ask(documents.CREATE_TOKEN, attributes=attributes)["createAccessToken"]
+    if "scopes" in attributes:
+        raise Invalid(
+            "tokens of service accounts cannot be limited; limit the roles of the account instead"
+        )
+    user = api.ask(documents.USER, email=account)["user"]
+    asked = {"id": user["id"], "attributes": attributes}
+    return api.ask(documents.CREATE_ACCOUNT_TOKEN, **asked)["createServiceAccountToken"]
+
+
+@app.command("delete")
+def delete_token(
+    context: typer.Context,
+    token: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of the token, as `list` shows it.")
+    ],
+    output: Output = Format.TABLE,
+) -> None:
+    """Revoke a token; its open sessions end within seconds.
+
+    \b
+    Example:
+      towline tokens delete 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    gone = connect(context).ask(documents.DELETE_TOKEN, id=token)["deleteAccessToken"]
+    show(gone, COLUMNS, output, "id")

@@ -1,0 +1,149 @@
+"""`towline users …`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from towline.cli.shell import documents
+from towline.cli.shell.output import Format, field, show
+from towline.cli.shell.session import Output, Search, connect, every, parse_pairs
+
+app = typer.Typer(no_args_is_help=True, help="Users and their roles; for administrators.")
+
+COLUMNS = (
+    field("EMAIL"),
+    field("NAME"),
+    field("ROLE"),
+    field("KIND"),
+    field("DISABLED", "disabledAt"),
+    field("ID"),
+)
+
+_TRUST = (
+    field("ID"),
+    field("ISSUER"),
+    field("AUDIENCE"),
+    field("SUBJECT"),
+    field("MINUTES"),
+)
+
+
+class InstallationRole(StrEnum):
+    """Role for the whole installation."""
+
+    VIEWER = "viewer"
+    EDITOR = "editor"
+    ADMIN = "admin"
+
+
+@app.command("list")
+def list_users(context: typer.Context, query: Search = None, output: Output = Format.TABLE) -> None:
+    """List users.
+
+    \b
+    Example:
+      towline users list
+    """
+    show(every(connect(context), documents.USERS, q=query), COLUMNS, output, "email")
+
+
+@app.command("set")
+def set_user(
+    context: typer.Context,
+    email: Annotated[str, typer.Argument(help="Email address of the user.")],
+    name: Annotated[str | None, typer.Option(help="Display name.")] = None,
+    role: Annotated[
+        InstallationRole | None,
+        typer.Option(help="InstallationRole for the whole installation; see also `access grant`."),
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Create a user, or update name and role. New users have no permissions until a role is bound.
+
+    Create their first token with `towline admin create-token`, on the control plane's host.
+
+    \b
+    Example:
+      towline users set ada@example.org --name Ada --role editor
+    """
+    attributes = {"email": email, "name": name, "role": role.name if role else None}
+    made = connect(context).ask(documents.UPSERT_USER, attributes=attributes)["upsertUser"]
+    show(made, COLUMNS, output, "email")
+
+
+@app.command("disable")
+def disable_user(
+    context: typer.Context,
+    email: Annotated[str, typer.Argument(help="Email address of the user.")],
+    undo: Annotated[bool, typer.Option("--enable", help="Enable the user again.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Disable a user; all tokens and sessions of the user end within seconds.
+
+    \b
+    Example:
+      towline users disable ada@example.org
+    """
+    api = connect(context)
+    user = api.ask(documents.USER, email=email)["user"]
+    changed = api.ask(documents.DISABLE_USER, id=user["id"], disabled=not undo)["disableUser"]
+    show(changed, COLUMNS, output, "email")
+
+
+@app.command("create-service-account")
+def create_service_account(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Name of the service account.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Create a service account; grant roles to NAME@service-accounts.
+
+    \b
+    Example:
+      towline users create-service-account ci
+    """
+    made = connect(context).ask(documents.CREATE_SERVICE_ACCOUNT, name=name)
+    show(made["createServiceAccount"], COLUMNS, output, "email")
+
+
+@app.command("trust")
+def trust(
+    context: typer.Context,
+    email: Annotated[str, typer.Argument(help="Email address of the service account.")],
+    issuer: Annotated[str, typer.Option(help="Issuer of the tokens, an https URL.")],
+    audience: Annotated[str, typer.Option(help="Required audience of the tokens.")],
+    subject: Annotated[str, typer.Option(help="Required subject; `*` matches any text.")],
+    claim: Annotated[
+        list[str] | None, typer.Option(help="Required claim, as name=pattern; repeatable.")
+    ] = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="JWKS file, for an issuer that is not reachable.")
+    ] = None,
+    minutes: Annotated[
+        int, typer.Option(min=1, max=1440, help="Lifetime of the issued tokens in minutes.")
+    ] = 60,
+    output: Output = Format.TABLE,
+) -> None:
+    """Let CI systems or clusters exchange their OIDC tokens for tokens of a service account.
+
+    \b
+    Example:
+      towline users trust ci@service-accounts \\
+        --issuer https://token.actions.githubusercontent.com --audience towline \\
+        --subject "repo:acme/shop:*" --claim environment=prod
+    """
+    api = connect(context)
+    attributes = {
+        "issuer": issuer,
+        "audience": audience,
+        "subject": subject,
+        "claims": [{"name": n, "value": v} for n, v in parse_pairs(claim, "claim").items()],
+        "minutes": minutes,
+        "keys": keys.read_text() if keys else None,
+    }
+    user = api.ask(documents.USER, email=email)["user"]
+    asked = {"userId": user["id"], "attributes": attributes}
+    made = api.ask(documents.CREATE_TRUST_RULE, **asked)["createTrustRule"]
+    show(made, _TRUST, output, "id")

@@ -1,0 +1,139 @@
+"""`towline clusters …`."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from towline.cli.shell import documents
+from towline.cli.shell.output import Column, Format, field, say, show, since
+from towline.cli.shell.session import (
+    Json,
+    Output,
+    Search,
+    connect,
+    every,
+    find_cluster,
+    parse_pairs,
+    selected_target,
+)
+
+app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
+
+Name = Annotated[str, typer.Argument(help="Handle or id of the cluster.")]
+ENDING = "deleting: waiting for the agent to remove the services; detach does not wait"
+COLUMNS = (
+    field("HANDLE"),
+    field("NAME"),
+    field("KUBERNETES", "currentVersion"),
+    field("AGENT", "agentVersion"),
+    field("NODES", "nodeCount"),
+    since("LAST SEEN", "pingedAt"),
+    Column("", lambda row: ENDING if row.get("deletedAt") else ""),
+)
+
+
+@app.command("list")
+def list_clusters(
+    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+) -> None:
+    """List clusters.
+
+    \b
+    Example:
+      towline clusters list -o name
+    """
+    show(every(connect(context), documents.CLUSTERS, q=query), COLUMNS, output, "handle")
+
+
+@app.command("get")
+def get_cluster(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
+    """Show a cluster.
+
+    \b
+    Example:
+      towline clusters get prod-eu -o yaml
+    """
+    show(find_cluster(connect(context), cluster), COLUMNS, output, "handle")
+
+
+@app.command("create")
+def create_cluster(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Display name.")],
+    handle: Annotated[
+        str | None, typer.Option(help="Short name in URLs (default: derived from the name).")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag, as key=value; repeatable.")] = None,
+    protect: Annotated[bool, typer.Option(help="Protect the cluster from deletion.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Register a cluster; prints its deploy token once, and the command that starts its agent.
+
+    \b
+    Example:
+      towline clusters create "Production EU" --handle prod-eu --tag env=prod
+    """
+    attributes: Json = {"name": name, "handle": handle, "protect": protect}
+    attributes["tags"] = [{"name": k, "value": v} for k, v in parse_pairs(tag, "--tag").items()]
+    made = connect(context).ask(documents.CREATE_CLUSTER, attributes=attributes)["createCluster"]
+    _show_with_token(context, made, output)
+
+
+@app.command("delete")
+def delete_cluster(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
+    """Delete a cluster; its agent first removes everything that Towline deployed.
+
+    \b
+    Example:
+      towline clusters delete staging
+    """
+    _change(context, documents.DELETE_CLUSTER, "deleteCluster", cluster, output)
+
+
+@app.command("detach")
+def detach_cluster(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
+    """Remove a cluster from Towline and leave its workloads running.
+
+    \b
+    Example:
+      towline clusters detach staging
+    """
+    _change(context, documents.DETACH_CLUSTER, "detachCluster", cluster, output)
+
+
+@app.command("rotate-token")
+def rotate_token(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
+    """Create a new deploy token and print it once; older tokens stop working immediately.
+
+    \b
+    Example:
+      towline clusters rotate-token prod-eu -o json
+    """
+    api = connect(context)
+    found = find_cluster(api, cluster)
+    made = api.ask(documents.ROTATE_CLUSTER_TOKEN, id=found["id"])["rotateClusterToken"]
+    _show_with_token(context, made, output)
+
+
+def _change(
+    context: typer.Context, document: str, mutation: str, cluster: str, output: Format
+) -> None:
+    api = connect(context)
+    found = find_cluster(api, cluster)
+    show(api.ask(document, id=found["id"])[mutation], COLUMNS, output, "handle")
+
+
+def _show_with_token(context: typer.Context, cluster: Json, output: Format) -> None:
+    show(cluster, COLUMNS, output, "handle")
+    if output is Format.TABLE:
+        host = urlsplit(selected_target(context).url).hostname
+        port = connect(context).ask(documents.INSTALLATION)["installation"]["agentsPort"]
+        print(f"\ndeploy token, shown only once: {cluster['deployToken']}")
+        say(_way_to_start(cluster["handle"], f"{host}:{port}"))
+
+
+def _way_to_start(handle: str, address: str) -> str:
+    return f"""
+Save the token to a file, then start the agent with a kubeconfig of the cluster:
+  towline agent --url {address} --ca-file ca.crt --token-file {handle}.token --kubeconfig …"""

@@ -1,0 +1,166 @@
+"""`towline fleet …`: state at a point in time, changes between two, delivery metrics."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from core.errors import Invalid
+from core.runtime.clock import SystemClock
+from towline.cli.shell import documents
+from towline.cli.shell.output import Column, Format, Row, field, short, show
+from towline.cli.shell.session import (
+    GraphQLApi,
+    Json,
+    Output,
+    connect,
+    find_cluster,
+    find_repository,
+)
+
+app = typer.Typer(no_args_is_help=True, help="State of the whole fleet, now and in the past.")
+
+Cluster = Annotated[str | None, typer.Option(help="Filter by cluster, by handle or id.")]
+Moment = Annotated[
+    str, typer.Argument(help="A time such as 2026-01-31T12:00:00Z, or an age such as 6h.")
+]
+
+_AT = (
+    field("CLUSTER"),
+    field("SERVICE"),
+    field("STATE", "mark"),
+    Column("COMMIT", lambda row: short(row["sha"])),
+    field("SINCE", "desiredAt"),
+)
+_CHANGES = (
+    field("CLUSTER"),
+    field("SERVICE"),
+    field("CHANGE", "kind"),
+    Column("COMMIT", lambda row: f"{short(row['shaBefore'])} -> {short(row['shaAfter'])}"),
+    Column("STATE", lambda row: f"{row['statusBefore'] or '-'} -> {row['statusAfter'] or '-'}"),
+)
+_FIGURES = (
+    Column("PER DAY", lambda row: f"{row['deploymentsPerDay']:.2f}"),
+    Column("LEAD TIME", lambda row: _pair(row, "lead")),
+    Column("FAILED", lambda row: _share(row["total"]["failureRate"])),
+    Column("TIME TO RESTORE", lambda row: _pair(row, "restore")),
+    Column("DEPLOYMENTS", lambda row: row["total"]["begun"]),
+)
+_STRAGGLERS = (field("CLUSTER"), field("SERVICE"), field("STATE", "standing"), field("SINCE"),
+               field("REASON"))  # fmt: skip
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+@app.command("at")
+def fleet_at(
+    context: typer.Context, moment: Moment, cluster: Cluster = None, output: Output = Format.TABLE
+) -> None:
+    """Show the commit and the state of each service at a point in time.
+
+    \b
+    Example:
+      towline fleet at 6h
+    """
+    api = connect(context)
+    asked = {"at": time_of(moment), "clusterId": _cluster(api, cluster)}
+    found = api.ask(documents.FLEET_AT, **asked)["fleet"]["clusters"]
+    rows = [
+        {**service, "cluster": each["cluster"]} for each in found for service in each["services"]
+    ]
+    show(rows, _AT, output, "serviceId")
+
+
+@app.command("changes")
+def fleet_changes(
+    context: typer.Context,
+    then: Moment,
+    now: Annotated[str, typer.Argument(help="The later time (default: now).")] = "0m",
+    cluster: Cluster = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show the differences between two points in time.
+
+    \b
+    Example:
+      towline fleet changes 1d
+    """
+    api = connect(context)
+    asked = {"then": time_of(then), "now": time_of(now), "clusterId": _cluster(api, cluster)}
+    show(api.ask(documents.FLEET_CHANGES, **asked)["fleetChanges"], _CHANGES, output, "serviceId")
+
+
+@app.command("metrics")
+def fleet_metrics(
+    context: typer.Context,
+    since: Annotated[str, typer.Argument(help="Start of the period, such as 30d.")] = "30d",
+    cluster: Cluster = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show the four DORA metrics: deployment frequency, lead time, failure rate, time to restore.
+
+    \b
+    Example:
+      towline fleet metrics 90d
+    """
+    api = connect(context)
+    asked = {"since": time_of(since), "clusterId": _cluster(api, cluster)}
+    show(api.ask(documents.DELIVERY_REPORT, **asked)["deliveryReport"], _FIGURES, output, "since")
+
+
+@app.command("commit")
+def fleet_commit(
+    context: typer.Context,
+    sha: Annotated[str, typer.Argument(help="Commit SHA, or at least its first 7 characters.")],
+    repo: Annotated[
+        str | None, typer.Option(help="Repository of the commit, by URL or id.")
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show where a commit is live, and what blocks it elsewhere.
+
+    \b
+    Example:
+      towline fleet commit 1f2e3d4 --repo https://git.example.org/shop.git
+    """
+    api = connect(context)
+    repository = find_repository(api, repo)["id"] if repo else None
+    asked: Json = {"sha": sha, "repositoryId": repository}
+    trace = api.ask(documents.COMMIT_TRACE, **asked)["commitTrace"]
+    if output is not Format.TABLE:
+        show(trace, (), output, "sha")
+        return
+    print(f"commit {short(trace['sha'])}: live in {trace['live']} of {trace['services']} services")
+    for stage in trace["stages"]:
+        times = f"p50 {stage['p50']:.1f} s, p99 {stage['p99']:.1f} s"
+        print(f"  {stage['stage']:<10} {times}, {stage['count']} services")
+    if trace["stragglers"]:
+        print()
+        show(trace["stragglers"], _STRAGGLERS, output, "serviceId")
+
+
+def time_of(text: str) -> str:
+    """Converts a time or an age to RFC 3339. Raises Invalid."""
+    number, unit = text[:-1], text[-1:]
+    if number.isdecimal() and unit in _UNITS and len(number) < 6:
+        ago = timedelta(**{_UNITS[unit]: int(number)})
+        return (SystemClock().now() - ago).isoformat()
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(
+            f"invalid time {text[:40]!r}; expected a form such as 2026-01-31T12:00:00Z or 6h"
+        ) from None
+    return (given if given.tzinfo else given.replace(tzinfo=UTC)).isoformat()
+
+
+def _cluster(api: GraphQLApi, name: str | None) -> str | None:
+    return find_cluster(api, name)["id"] if name else None
+
+
+def _pair(row: Row, what: str) -> str:
+    p50, p90 = row[f"{what}P50"], row[f"{what}P90"]
+    return "-" if p50 is None else f"{p50:.0f} s, p90 {p90:.0f} s"
+
+
+def _share(part: float | None) -> str:
+    return "-" if part is None else f"{part:.1%}"

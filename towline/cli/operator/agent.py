@@ -1,0 +1,139 @@
+"""`towline agent`: runs, diagnoses and upgrades the agent of one cluster."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import Invalid
+from towline.cli.lazy_import import load
+from towline.cli.operator.processes import NO_FORK_HANDLERS
+from towline.cli.shell.output import escape_controls
+
+_PREFIX = "TOWLINE_AGENT_"
+# Few threads of the agent allocate: more arenas would only hold freed memory.
+FEW_ARENAS = ("MALLOC_ARENA_MAX", "2")
+
+app = typer.Typer(
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+
+_Url = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Agent port of the control plane.")
+]
+_TokenFile = Annotated[Path | None, typer.Option(help="File containing the deploy token.")]
+_CaFile = Annotated[Path | None, typer.Option(help="CA certificate to trust (PEM file).")]
+_Kubeconfig = Annotated[
+    Path | None, typer.Option(help="Kubeconfig (default: in-cluster service account).")
+]
+_Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+_Data = Annotated[Path | None, typer.Option(help="State directory.")]
+
+
+@app.callback()
+def agent(
+    command: typer.Context,
+    url: _Url = None,
+    token_file: _TokenFile = None,
+    ca_file: _CaFile = None,
+    kubeconfig: _Kubeconfig = None,
+    context: _Context = None,
+    data: _Data = None,
+    trusted_key: Annotated[
+        Path | None, typer.Option(help="Public keys (PEM); bundles must be signed by one of them.")
+    ] = None,
+    log_level: Annotated[
+        str, typer.Option(help="Log level: debug, info, warning or error.")
+    ] = "info",
+) -> None:
+    """Run the agent of one cluster, or diagnose it.
+
+    Without a subcommand, the agent runs until SIGTERM or Ctrl-C; --url and --token-file are
+    required.
+
+    \b
+    Example:
+      towline agent --url towline.example.org:8444 --ca-file ca.crt --token-file dev.token \\
+        --kubeconfig ~/.kube/config --context dev
+    """
+    if command.invoked_subcommand is not None:
+        return
+    environ = _environ(url, token_file, ca_file, kubeconfig, context, data, trusted_key)
+    load("syncagent.settings").from_environment(environ)
+    # Replaces this process, so that the agent does not keep the command line's modules in memory.
+    program = [sys.executable, "-P", "-m", "towline.agent_process", log_level]
+    os.execve(sys.executable, program, dict([NO_FORK_HANDLERS, FEW_ARENAS]) | environ)
+
+
+@app.command()
+def doctor(
+    url: _Url = None,
+    token_file: _TokenFile = None,
+    ca_file: _CaFile = None,
+    kubeconfig: _Kubeconfig = None,
+    context: _Context = None,
+    data: _Data = None,
+) -> None:
+    """Diagnose an agent: DNS, port, TLS, token, API server, permissions, disk.
+
+    Exit code 1 if a required check fails.
+
+    \b
+    Example:
+      towline agent doctor --url towline.example.org:8444 --token-file dev.token
+    """
+    environ = _environ(url, token_file, ca_file, kubeconfig, context, data, None)
+    load("core.runtime.logs").configure("error")
+    well = load("asyncio").run(load("towline.agent").diagnose(environ, _show))
+    raise typer.Exit(0 if well else 1)
+
+
+@app.command(hidden=True)
+def replace(
+    namespace: Annotated[str, typer.Option(help="Namespace of the agent.")],
+    deployment: Annotated[str, typer.Option(help="Deployment of the agent.")],
+    image: Annotated[str, typer.Option(help="Image to run.")],
+    back_to: Annotated[str, typer.Option(help="Image to restore if the new one does not connect.")],
+) -> None:
+    """Replace the agent's image, and restore the old one if the new one does not connect."""
+    load("core.runtime.logs").configure("info")
+    replacing = load("towline.agent").replace(namespace, deployment, image, back_to)
+    done = load("asyncio").run(replacing)
+    typer.echo(done)
+
+
+def _show(good: bool, needed: bool, step: str, text: str) -> None:
+    word = "ok  " if good else "FAIL" if needed else "lack"
+    typer.echo(f"{word}  {escape_controls(step)}: {escape_controls(text)}")
+
+
+def _environ(
+    url: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    data: Path | None,
+    trusted_key: Path | None,
+) -> dict[str, str]:
+    """Environment for the given flags. Invalid: a required flag is missing."""
+    flags = {
+        "HUB_ADDRESS": url if url is None or "://" in url else f"https://{url}",
+        "HUB_TOKEN_FILE": token_file,
+        "HUB_CA_FILE": ca_file,
+        "KUBERNETES_KUBECONFIG": kubeconfig,
+        "KUBERNETES_CONTEXT": context,
+        "STATE_DIRECTORY": data,
+        "AUTONOMY_TRUSTED_KEYS": trusted_key,
+    }
+    # A token in a variable is visible in the process's environment, so only a file is accepted.
+    environ = {name: text for name, text in os.environ.items() if name != f"{_PREFIX}HUB_TOKEN"}
+    environ |= {f"{_PREFIX}{name}": str(flag) for name, flag in flags.items() if flag is not None}
+    for flag, name in (("--url", "HUB_ADDRESS"), ("--token-file", "HUB_TOKEN_FILE")):
+        if not environ.get(f"{_PREFIX}{name}"):
+            raise Invalid(f"{flag} is required")
+    os.environ.setdefault(*NO_FORK_HANDLERS)
+    return environ

@@ -1,0 +1,164 @@
+"""`towline simulate`: measures a control plane under the load of many simulated clusters."""
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from core.errors import Invalid
+from towline.cli.lazy_import import load
+from towline.cli.shell.output import Column, Format, escape_controls, field, say, show
+from towline.cli.shell.session import global_flags, selected_target
+
+_COLUMNS: tuple[Column, ...] = (
+    field("SCENARIO"),
+    field("FIGURE"),
+    field("VALUE"),
+    field("GOAL"),
+    field("OK"),
+)
+_USUAL = ("idle", "onboard", "commit", "hung", "slow", "noisy", "flapping", "storm")
+_GIT = ("commit", "churn")
+
+
+def simulate(
+    context: typer.Context,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(help="Scenario to run; repeatable (default: all; churn only with --churn)."),
+    ] = None,
+    clusters: Annotated[int, typer.Option(help="Number of clusters to simulate.")] = 100,
+    add: Annotated[
+        int | None, typer.Option(help="Forecast whether N more clusters would fit.", metavar="N")
+    ] = None,
+    memory: Annotated[
+        int, typer.Option(help="Memory limit of a replica in MiB, for the forecast.")
+    ] = 2048,
+    seconds: Annotated[float, typer.Option(help="Seconds to measure each step.")] = 20.0,
+    noise: Annotated[float, typer.Option(help="Reports per second of a noisy agent.")] = 1000.0,
+    churn: Annotated[
+        Path | None, typer.Option(help="Recording made by record-churn, for the scenario churn.")
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(help="Number of processes that run agents (default: by number of agents)."),
+    ] = None,
+    agents: Annotated[
+        list[str] | None,
+        typer.Option(help="host:port of the agent listener, with --url; once for each replica."),
+    ] = None,
+    agents_ca: Annotated[
+        Path | None,
+        typer.Option(help="CA certificate of the agent listener (PEM file), with --url."),
+    ] = None,
+    metrics: Annotated[
+        str, typer.Option(help="URL of the control plane's metrics, with --url.")
+    ] = "",
+    html: Annotated[Path | None, typer.Option(help="Write an HTML report with plots.")] = None,
+    output: Annotated[Format, typer.Option("-o", "--output", help="Output format.")] = Format.TABLE,
+) -> None:
+    """Simulate many clusters over the real agent protocol, and measure their cost.
+
+    Without --url, the command starts a temporary control plane.
+
+    \b
+    Scenarios, in this order:
+      idle      no changes, with a growing number of clusters
+      onboard   all clusters register and connect at once; with idle, half of them
+      commit    one commit changes a service in each cluster
+      churn     all clusters replay a recording made by record-churn
+      hung      a third of the agents never respond; measures the effect on others
+      slow      a third of the agents read slowly; measures the effect on others
+      noisy     one agent reports drift continuously; measures the effect on others
+      flapping  connections break every second
+      storm     the control plane is killed, and all agents reconnect
+
+    \b
+    Example:
+      towline simulate --clusters 500 --add 300 --html report.html
+    """
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    plan = load("towline.simulate.simulation").SimulationPlan(
+        clusters=clusters, seconds=seconds, noise=noise, churn=churn
+    )
+    wish, hub = global_flags(context), None
+    if wish.url or wish.context:
+        if not agents or agents_ca is None:
+            raise Invalid("--url requires --agents and --agents-ca")
+        if churn is not None:
+            raise Invalid(
+                "--churn cannot be combined with --url: it commits to a Git server of its own"
+            )
+        if add is not None and not metrics:
+            raise Invalid("with --url, --add requires --metrics")
+        authority = agents_ca.read_text()
+        hub = load("towline.simulate.control_plane").existing_control_plane(
+            selected_target(context), tuple(agents), authority, metrics
+        )
+    usual = [*_USUAL, "churn"] if churn else _USUAL
+    wanted = scenario or [name for name in usual if hub is None or name not in _GIT]
+    program = load("towline.simulate.program")
+    outcomes = asyncio.run(program.run(wanted, plan, processes, hub, say))
+    _tell(outcomes, clusters + add if add is not None else None, memory, html, output)
+
+
+def record_churn(
+    file: Annotated[Path, typer.Argument(help="File to create.")],
+    seconds: Annotated[float, typer.Option(min=1, max=86_400, help="Duration in seconds.")] = 600.0,
+    kubeconfig: Annotated[Path, typer.Option(help="Kubeconfig of the cluster.")] = Path(
+        "~/.kube/config"
+    ),
+    kube_context: Annotated[
+        str | None, typer.Option(help="Context of the kubeconfig (default: the current one).")
+    ] = None,
+) -> None:
+    """Record changes of a cluster's workloads, for simulate --churn.
+
+    The recording contains only times, kinds and health: no names, namespaces or content. The
+    command needs permission to list and watch workloads in all namespaces.
+
+    \b
+    Example:
+      towline record-churn churn.jsonl --seconds 3600 --kube-context production
+    """
+    if file.exists():
+        raise Invalid(f"{file} already exists; choose another name", field="file")
+    recorded = asyncio.run(_recorded(seconds, kubeconfig.expanduser(), kube_context))
+    if not recorded.changes:
+        raise Invalid(f"nothing changed within {seconds:.0f} s; record longer", field="seconds")
+    lines = load("towline.simulate.churn").lines_of(recorded)
+    file.write_text("".join(f"{line}\n" for line in lines))
+    say(f"{len(recorded.changes)} changes, {recorded.rate:.2g} per second")
+
+
+async def _recorded(seconds: float, kubeconfig: Path, context: str | None) -> Any:
+    clock = load("core.runtime.clock").SystemClock()
+    access = load("syncagent.kube.access").from_kubeconfig(kubeconfig, context, clock)
+    async with load("towline.simulate.recorder").recording(access, clock) as recorder:
+        say(f"recording for {seconds:.0f} s")
+        await clock.sleep(seconds)
+        return recorder.recording()
+
+
+def _tell(
+    outcomes: Sequence[Any], clusters: int | None, memory: int, html: Path | None, output: Format
+) -> None:
+    forecasts, report = load("towline.simulate.forecast"), load("towline.simulate.report")
+    after = None
+    if clusters is not None:
+        limits = forecasts.ReplicaLimits(memory=float(memory << 20))
+        after = forecasts.forecast(outcomes, clusters, limits)
+    if html is not None:
+        html.write_text(report.html("Simulated clusters", outcomes, after))
+    if output is Format.JSON:
+        print(escape_controls(json.dumps(report.document(outcomes, after), indent=2)))
+        return
+    show(report.rows(outcomes), _COLUMNS, output, "figure")
+    if after is not None:
+        say(after.answer)
+        for ground in after.grounds:
+            say(f"  {ground.need}: {ground.value:,.4g} of {ground.limit:,.4g} {ground.unit}")

@@ -1,0 +1,73 @@
+"""`towline blame`: the commit or user that set each field of an object."""
+
+from typing import Annotated
+
+import typer
+
+from core.errors import Invalid, NotFound
+from towline.cli.shell import documents
+from towline.cli.shell.output import Column, Format, Row, age, field, short, show
+from towline.cli.shell.session import GraphQLApi, Output, connect, find_service
+
+_FIELDS = (
+    field("FIELD", "pointer"),
+    field("VALUE"),
+    Column("ORIGIN", lambda row: origin(row)),
+    field("BY", "person"),
+    Column("WHEN", lambda row: moment(row)),
+)
+
+
+def blame(
+    context: typer.Context,
+    service: Annotated[str, typer.Argument(help="cluster/name, name, or id of the service.")],
+    object_name: Annotated[str, typer.Argument(help="kind/name, or kind/namespace/name.")],
+    under: Annotated[
+        str, typer.Option("--field", help="Only fields under this JSON pointer.")
+    ] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Show which commit or user set each field of an object.
+
+    \b
+    Example:
+      towline blame prod-eu/web Deployment/web --field /spec
+    """
+    api = connect(context)
+    asked = {"id": find_object(api, service, object_name), "pointer": under}
+    show(api.ask(documents.COMPONENT_BLAME, **asked)["componentBlame"], _FIELDS, output, "pointer")
+
+
+def find_object(api: GraphQLApi, service: str, object_name: str) -> str:
+    """Returns the id of an object of a service. Raises NotFound, or Invalid if several match."""
+    parts = object_name.split("/")
+    if len(parts) not in (2, 3):
+        raise Invalid(f"{object_name!r} is not kind/name or kind/namespace/name")
+    id = find_service(api, service)["id"]
+    found = api.ask(documents.OBJECTS_OF_SERVICE, id=id)["serviceDeployment"]["components"]
+    kind, *place, name = parts
+    meant = [
+        row
+        for row in found
+        if (row["kind"].lower(), row["name"]) == (kind.lower(), name)
+        and place in ([], [row["namespace"]])
+    ]
+    if not meant:
+        raise NotFound(f"service {service} has no {object_name}")
+    if len(meant) > 1:
+        raise Invalid(f"several objects match {object_name}; use kind/namespace/name")
+    return meant[0]["id"]
+
+
+def origin(row: Row) -> str:
+    """Origin of a field: a commit, or else its field manager."""
+    if row["revision"] is None:
+        return str(row["manager"])
+    older = " or older" if row["isOldestRevision"] else ""
+    return f"{short(row['revision']['sha'])}{older}"
+
+
+def moment(row: Row) -> str:
+    """Age of the commit, or else of the last write to the field."""
+    when = row["revision"]["committedAt"] if row["revision"] else row["at"]
+    return age(when) if when else ""

@@ -1,0 +1,72 @@
+"""`towline search` finds objects of all clusters; `towline find` finds resources by name."""
+
+from typing import Annotated
+
+import typer
+
+from towline.cli.shell import documents
+from towline.cli.shell.output import Column, Format, Row, field, show
+from towline.cli.shell.session import PAGE, Output, connect
+
+_OBJECTS = (
+    field("CLUSTER"),
+    field("SERVICE"),
+    field("KIND", "object", "kind"),
+    field("NAMESPACE", "object", "namespace"),
+    field("NAME", "object", "name"),
+    field("STATE", "object", "state"),
+    Column("REPORTED", lambda row: report_age(row)),
+)
+_PLACES = (field("KIND"), field("NAME"), field("IN", "within"), field("ID"))
+
+
+def report_age(row: Row) -> str:
+    """Age of the cluster's last report, and whether it is stale."""
+    age = row["ageSeconds"]
+    if age is None:
+        return "never"
+    return f"{age:.0f} s ago{', STALE' if row['stale'] else ''}"
+
+
+def search(
+    context: typer.Context,
+    query: Annotated[
+        list[str], typer.Argument(help="Search terms; an object must match all of them.")
+    ],
+    first: Annotated[int, typer.Option(help="Maximum number of results.", min=1, max=PAGE)] = PAGE,
+    output: Output = Format.TABLE,
+) -> None:
+    """Search the objects of all clusters.
+
+    Keys: kind, name, namespace, label, image, owner, service, cluster, health, api, deprecated.
+    A term without a key matches names.
+
+    \b
+    Example:
+      towline search kind:Deployment 'image:log4j<2.17'
+      towline search deprecated:1.32 cluster:prod-*
+    """
+    asked = {"q": " ".join(query), "first": first}
+    found = connect(context).ask(documents.SEARCH, **asked)["search"]
+    show([edge["node"] for edge in found["edges"]], _OBJECTS, output, "id")
+    if output is Format.TABLE and found["pageInfo"]["hasNextPage"]:
+        more = "more than " if found["totalCountKind"] == "AT_LEAST" else ""
+        print(
+            f"\nshowing {first} of {more}{found['totalCount']:,} results; add terms to narrow them"
+        )
+
+
+def find(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(help="Part of a name.")],
+    first: Annotated[int, typer.Option(help="Maximum number of results.", min=1, max=50)] = 10,
+    output: Output = Format.TABLE,
+) -> None:
+    """Find clusters, services, groups, repositories and pipelines by name; best matches first.
+
+    \b
+    Example:
+      towline find paym
+    """
+    found = connect(context).ask(documents.PLACES, q=text, first=first)["places"]
+    show(found, _PLACES, output, "id")
