@@ -27,8 +27,8 @@ from bench.report import BenchReport
 from core.identity import RepositoryId
 from core.runtime.clock import SystemClock
 from core.spec.source import GitCredentials, RepositorySpec
-from gitcache.mirror import pktline
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
+from gitcache.mirror.transport import pktline
 from towline.certificate_authority import CertificateAuthority, CertificatePair
 from towline.demo.git_server import GitServer, ServedRepository
 from towline.demo.ports import free_ports

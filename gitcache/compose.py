@@ -17,10 +17,10 @@ from gitcache.charts.source import ChartSource
 from gitcache.coordination.local import SoleReplica
 from gitcache.decrypt.keys import SopsDecryptor
 from gitcache.domain.message_auth import MessageAuthenticator, derive_key
-from gitcache.mirror.address_filter import AddressFilter
 from gitcache.mirror.cgroup_memory import container_memory
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
-from gitcache.mirror.tls import client_context
+from gitcache.mirror.transport.address_filter import AddressFilter
+from gitcache.mirror.transport.tls import client_context
 from gitcache.ports import (
     ClusterEgress,
     ContentStore,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from core.errors import Unavailable
 from core.runtime.batcher import Batcher
-from gitcache.mirror.git_environment import environment
+from gitcache.mirror.transport.git_environment import environment
 
 _AT_ONCE = 400
 _SECONDS = 60.0

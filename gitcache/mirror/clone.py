@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gitcache.mirror.git_environment import environment
 from gitcache.mirror.runner import GitRunner, Stdin
+from gitcache.mirror.transport.git_environment import environment
 
 PINS = "refs/k/"
 _LEAN = "lean"

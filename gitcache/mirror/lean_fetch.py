@@ -15,11 +15,11 @@ import structlog
 from core.errors import Unavailable
 from core.remotes import parse_remote
 from core.spec.source import RepositorySpec
-from gitcache.mirror.capabilities import Capabilities, KnownCapabilities
 from gitcache.mirror.clone import Clone
 from gitcache.mirror.packs import PackClient, PackRequest, PackUnavailable
-from gitcache.mirror.route import ServerRoute
-from gitcache.mirror.route_finder import RouteFinder
+from gitcache.mirror.transport.capabilities import Capabilities, KnownCapabilities
+from gitcache.mirror.transport.route import ServerRoute
+from gitcache.mirror.transport.route_finder import RouteFinder
 from gitcache.mirror.tree_size import measure_tree
 
 log = structlog.get_logger(__name__)

@@ -12,9 +12,9 @@ from yarl import URL
 from core.errors import Invalid, Unavailable
 from core.spec.source import RepositorySpec
 from gitcache.domain.pointers import Pointer, parse_pointer
-from gitcache.mirror.http import GitHttpClient, read
-from gitcache.mirror.route import ServerRoute
-from gitcache.mirror.route_finder import RouteFinder
+from gitcache.mirror.transport.http import GitHttpClient, read
+from gitcache.mirror.transport.route import ServerRoute
+from gitcache.mirror.transport.route_finder import RouteFinder
 
 _JSON = "application/vnd.git-lfs+json"
 _MAX_ANSWER = 4 << 20

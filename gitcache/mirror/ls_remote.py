@@ -7,9 +7,9 @@ import structlog
 from core.remotes import parse_remote
 from core.runtime.clock import Clock
 from core.spec.source import RepositorySpec
-from gitcache.mirror.ls_refs import HttpRefLister, NotVersion2
 from gitcache.mirror.metrics import GitMetrics
 from gitcache.mirror.remote_git import RemoteGit
+from gitcache.mirror.transport.ls_refs import HttpRefLister, NotVersion2
 
 log = structlog.get_logger(__name__)
 

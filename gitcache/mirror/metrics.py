@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from core.errors import Invalid, TowlineError
 from gitcache.mirror.disk import Disk
-from gitcache.mirror.route import CredentialsRefused
+from gitcache.mirror.transport.route import CredentialsRefused
 from gitcache.ports import CommitsRejected
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)

@@ -5,26 +5,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.runtime.clock import Clock
-from gitcache.mirror.address_filter import AddressFilter
-from gitcache.mirror.app_tokens import AppTokens
-from gitcache.mirror.capabilities import KnownCapabilities
 from gitcache.mirror.clones import FetchMethods, GitClones
 from gitcache.mirror.disk import Disk
-from gitcache.mirror.git_environment import GitEnvironment
-from gitcache.mirror.http import GitHttpClient
 from gitcache.mirror.lean_fetch import LeanFetch
 from gitcache.mirror.lfs import LargeFiles
-from gitcache.mirror.ls_refs import HttpRefLister
 from gitcache.mirror.ls_remote import AdaptiveRefLister, GitRefLister
 from gitcache.mirror.metrics import GitMetrics
 from gitcache.mirror.packs import PackClient
 from gitcache.mirror.quick_fetch import QuickFetch
-from gitcache.mirror.rate_limit import ServerRateLimiter
 from gitcache.mirror.remote_git import RemoteGit
-from gitcache.mirror.route_finder import RouteFinder
 from gitcache.mirror.runner import GitRunner
-from gitcache.mirror.ssh_sharing import SharedSshConnections
 from gitcache.mirror.submodules import Submodules
+from gitcache.mirror.transport.address_filter import AddressFilter
+from gitcache.mirror.transport.app_tokens import AppTokens
+from gitcache.mirror.transport.capabilities import KnownCapabilities
+from gitcache.mirror.transport.git_environment import GitEnvironment
+from gitcache.mirror.transport.http import GitHttpClient
+from gitcache.mirror.transport.ls_refs import HttpRefLister
+from gitcache.mirror.transport.rate_limit import ServerRateLimiter
+from gitcache.mirror.transport.route_finder import RouteFinder
+from gitcache.mirror.transport.ssh_sharing import SharedSshConnections
 from gitcache.mirror.trees import GitTrees
 from gitcache.ports import ClusterEgress
 

@@ -7,13 +7,13 @@ from typing import IO
 from yarl import URL
 
 from core.errors import Unavailable
-from gitcache.mirror import pktline
-from gitcache.mirror.capabilities import Capabilities
-from gitcache.mirror.fetch_response import FetchResponse, ServerError
-from gitcache.mirror.http import GitHttpClient
-from gitcache.mirror.ls_refs import POST_HEADERS
 from gitcache.mirror.metrics import GitMetrics
-from gitcache.mirror.route import ServerRoute
+from gitcache.mirror.transport import pktline
+from gitcache.mirror.transport.capabilities import Capabilities
+from gitcache.mirror.transport.fetch_response import FetchResponse, ServerError
+from gitcache.mirror.transport.http import GitHttpClient
+from gitcache.mirror.transport.ls_refs import POST_HEADERS
+from gitcache.mirror.transport.route import ServerRoute
 
 _RESULT = POST_HEADERS["Accept"]
 

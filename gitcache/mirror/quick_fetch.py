@@ -12,13 +12,13 @@ import structlog
 from core.errors import Unavailable
 from core.remotes import parse_remote
 from core.spec.source import RepositorySpec
-from gitcache.mirror.capabilities import KnownCapabilities
 from gitcache.mirror.clone import Clone
 from gitcache.mirror.pack_indexer import open_pack_indexer
 from gitcache.mirror.packs import PackClient, PackRequest, PackUnavailable
-from gitcache.mirror.route import CredentialsRefused, ServerRoute
-from gitcache.mirror.route_finder import RouteFinder
 from gitcache.mirror.runner import GitError
+from gitcache.mirror.transport.capabilities import KnownCapabilities
+from gitcache.mirror.transport.route import CredentialsRefused, ServerRoute
+from gitcache.mirror.transport.route_finder import RouteFinder
 
 log = structlog.get_logger(__name__)
 

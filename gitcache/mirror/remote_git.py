@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable, Mapping
 
 from core.spec.source import RepositorySpec
-from gitcache.mirror.git_environment import GitEnvironment, plain_key
-from gitcache.mirror.host_keys import scan_host_keys
-from gitcache.mirror.rate_limit import ServerRateLimiter
-from gitcache.mirror.route import CredentialsRefused, ServerRoute
-from gitcache.mirror.route_finder import RouteFinder
 from gitcache.mirror.runner import GitError, GitRunner
+from gitcache.mirror.transport.git_environment import GitEnvironment, plain_key
+from gitcache.mirror.transport.host_keys import scan_host_keys
+from gitcache.mirror.transport.rate_limit import ServerRateLimiter
+from gitcache.mirror.transport.route import CredentialsRefused, ServerRoute
+from gitcache.mirror.transport.route_finder import RouteFinder
 
 _REFUSED = re.compile(
     r"Authentication failed|could not read Username|returned error: 40[13]|Permission denied",

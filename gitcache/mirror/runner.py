@@ -22,7 +22,7 @@ del os.environ["GIT_PYTHON_REFRESH"]
 
 from core.errors import Unavailable
 from core.runtime.logs import redact
-from gitcache.mirror.git_environment import environment
+from gitcache.mirror.transport.git_environment import environment
 
 _MIN_VERSION = (2, 36)
 _MAX_THREADS = 32

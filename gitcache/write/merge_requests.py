@@ -14,10 +14,10 @@ from yarl import URL
 from core.errors import Invalid, NotFound, Unavailable
 from core.spec.edits import MergeRequest, MergeRequestState
 from core.spec.source import GitCredentials, RepositorySpec
-from gitcache.mirror.app_tokens import api_of
-from gitcache.mirror.http import GitHttpClient, read
-from gitcache.mirror.route import ServerRoute
-from gitcache.mirror.route_finder import RouteFinder
+from gitcache.mirror.transport.app_tokens import api_of
+from gitcache.mirror.transport.http import GitHttpClient, read
+from gitcache.mirror.transport.route import ServerRoute
+from gitcache.mirror.transport.route_finder import RouteFinder
 
 _MAX_ANSWER = 4 << 20
 _MAX_TITLE = 250

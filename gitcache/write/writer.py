@@ -16,9 +16,9 @@ from core.spec.edits import Edit
 from core.spec.source import RepositorySpec
 from gitcache.domain import refs
 from gitcache.domain.objects import CommitRecord
-from gitcache.mirror.git_environment import environment
 from gitcache.mirror.mirror import GitMirror
 from gitcache.mirror.runner import GitError, GitRunner
+from gitcache.mirror.transport.git_environment import environment
 from gitcache.ports import RefLister
 from gitcache.write.changeset import Changeset, ChangesetBuilder
 

@@ -13,8 +13,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from core.errors import Invalid, Unavailable
 from gitcache.charts.http_client import ChartHttpClient
 from gitcache.charts.oci import OciChartRepository
-from gitcache.mirror.address_filter import AddressFilter
-from gitcache.mirror.tls import client_context
+from gitcache.mirror.transport.address_filter import AddressFilter
+from gitcache.mirror.transport.tls import client_context
 from tests.fakes.connectproxy import ConnectProxy
 from tests.fakes.tls import TestAuthority
 

@@ -16,7 +16,7 @@ from core.errors import Invalid, TowlineError, Unavailable
 from core.runtime.clock import SystemClock
 from core.spec.source import GitCredentials, RenderRequest, RepositorySpec
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
-from gitcache.mirror.route import CredentialsRefused
+from gitcache.mirror.transport.route import CredentialsRefused
 from gitcache.ports import CommitsRejected
 from tests.integration.gitcache.hostile import blob, commit, git, tree
 from tests.integration.gitcache.manifests import config_map

@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from core.errors import Invalid
 from core.runtime.clock import SystemClock
 from core.spec.source import GitCredentials
-from gitcache.mirror.address_filter import AddressFilter
-from gitcache.mirror.git_environment import GitEnvironment, environment
 from gitcache.mirror.ls_remote import GitRefLister
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
-from gitcache.mirror.rate_limit import ServerRateLimiter
 from gitcache.mirror.remote_git import RemoteGit
-from gitcache.mirror.route_finder import RouteFinder
 from gitcache.mirror.runner import GitError, GitRunner
+from gitcache.mirror.transport.address_filter import AddressFilter
+from gitcache.mirror.transport.git_environment import GitEnvironment, environment
+from gitcache.mirror.transport.rate_limit import ServerRateLimiter
+from gitcache.mirror.transport.route_finder import RouteFinder
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.stand import at_commit, spec, until

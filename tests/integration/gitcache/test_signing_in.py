@@ -19,7 +19,7 @@ from core.runtime.clock import Clock, SystemClock
 from core.spec.source import GitCredentials, RepositorySpec
 from gitcache.mirror.ls_remote import AdaptiveRefLister
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
-from gitcache.mirror.route import CredentialsRefused
+from gitcache.mirror.transport.route import CredentialsRefused
 from tests.fakes.clock import FakeClock
 from tests.fakes.connectproxy import ConnectProxy
 from tests.fakes.tls import TestAuthority

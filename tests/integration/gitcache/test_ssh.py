@@ -14,7 +14,7 @@ from core.identity import RepositoryId
 from core.runtime.clock import SystemClock
 from core.spec.source import GitCredentials, RepositorySpec
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
-from gitcache.mirror.route import CredentialsRefused
+from gitcache.mirror.transport.route import CredentialsRefused
 from tests.fakes.connectproxy import ConnectProxy
 from tests.integration.gitcache.stand import spec
 from tests.servers.sshd import Sshd, find_sshd

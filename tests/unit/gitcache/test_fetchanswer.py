@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitcache.mirror import pktline
-from gitcache.mirror.fetch_response import FetchResponse, ServerError
+from gitcache.mirror.transport import pktline
+from gitcache.mirror.transport.fetch_response import FetchResponse, ServerError
 
 SHA = b"1" * 40
 ANSWER = b"".join(

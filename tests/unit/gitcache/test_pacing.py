@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from core.errors import Unavailable
-from gitcache.mirror.rate_limit import ServerRateLimiter
+from gitcache.mirror.transport.rate_limit import ServerRateLimiter
 from tests.fakes.clock import FakeClock
 
 HOST = "git.test"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitcache.mirror import pktline
+from gitcache.mirror.transport import pktline
 
 SHA = "a" * 40
 PEELED = "b" * 40

@@ -15,8 +15,8 @@ import pytest
 from core.identity import RepositoryId
 from core.remotes import parse_remote
 from core.spec.source import GitCredentials
-from gitcache.mirror.route import ServerRoute
-from gitcache.mirror.ssh_sharing import SharedSshConnections
+from gitcache.mirror.transport.route import ServerRoute
+from gitcache.mirror.transport.ssh_sharing import SharedSshConnections
 from tests.fakes.clock import FakeClock
 
 SHOP, BANK = RepositoryId("shop"), RepositoryId("bank")

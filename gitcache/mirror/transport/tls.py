@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from core.errors import Invalid
 from core.spec.source import GitCredentials
-from gitcache.mirror.secret_files import secret_path
+from gitcache.mirror.transport.secret_files import secret_path
 
 
 def client_context(credentials: GitCredentials | None, authority: str | None) -> ssl.SSLContext:

@@ -10,9 +10,9 @@ from yarl import URL
 
 from core.errors import Invalid, Unavailable
 from core.runtime.clock import Clock
-from gitcache.mirror.address_filter import AddressFilter
-from gitcache.mirror.rate_limit import ServerRateLimiter
-from gitcache.mirror.route import CredentialsRefused, ServerRoute
+from gitcache.mirror.transport.address_filter import AddressFilter
+from gitcache.mirror.transport.rate_limit import ServerRateLimiter
+from gitcache.mirror.transport.route import CredentialsRefused, ServerRoute
 
 _MAX_PAUSE = 3600.0
 

@@ -20,12 +20,12 @@ from core.errors import Invalid
 from core.identity import RepositoryId
 from core.remotes import Remote
 from core.spec.source import GitCredentials
-from gitcache.mirror.connect import PROXY_VARIABLE
-from gitcache.mirror.route import ServerRoute
-from gitcache.mirror.secret_files import secret_path
-from gitcache.mirror.ssh_sharing import SharedSshConnections
+from gitcache.mirror.transport.connect import PROXY_VARIABLE
+from gitcache.mirror.transport.route import ServerRoute
+from gitcache.mirror.transport.secret_files import secret_path
+from gitcache.mirror.transport.ssh_sharing import SharedSshConnections
 
-_CONNECT = "gitcache.mirror.connect"
+_CONNECT = "gitcache.mirror.transport.connect"
 _SETTINGS = {
     "protocol.allow": "never",
     "protocol.http.allow": "always",

@@ -10,10 +10,10 @@ from core.identity import ClusterId
 from core.remotes import normalize_proxy_url, parse_remote
 from core.runtime.clock import Clock
 from core.spec.source import GitCredentials, RepositorySpec
-from gitcache.mirror.address_filter import AddressFilter
-from gitcache.mirror.app_tokens import AppTokens
-from gitcache.mirror.route import CredentialsRefused, ServerRoute
-from gitcache.mirror.tls import authorities, client_context
+from gitcache.mirror.transport.address_filter import AddressFilter
+from gitcache.mirror.transport.app_tokens import AppTokens
+from gitcache.mirror.transport.route import CredentialsRefused, ServerRoute
+from gitcache.mirror.transport.tls import authorities, client_context
 from gitcache.ports import ClusterEgress
 
 _EXIT_SECONDS = 600.0

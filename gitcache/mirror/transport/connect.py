@@ -1,4 +1,4 @@
-"""The ProxyCommand of ssh: `python -m gitcache.mirror.connect HOST PORT`.
+"""The ProxyCommand of ssh: `python -m gitcache.mirror.transport.connect HOST PORT`.
 
 Opens a tunnel through the proxy in the environment (CONNECT, RFC 9110, 9.3.6), then copies
 bytes between the tunnel and standard input and output.

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from yarl import URL
 
 from core.spec.source import RepositorySpec
-from gitcache.mirror import pktline
-from gitcache.mirror.capabilities import VERSION2, KnownCapabilities
-from gitcache.mirror.http import GitHttpClient, read
-from gitcache.mirror.route import ServerRoute
-from gitcache.mirror.route_finder import RouteFinder
+from gitcache.mirror.transport import pktline
+from gitcache.mirror.transport.capabilities import VERSION2, KnownCapabilities
+from gitcache.mirror.transport.http import GitHttpClient, read
+from gitcache.mirror.transport.route import ServerRoute
+from gitcache.mirror.transport.route_finder import RouteFinder
 
 _MAX_ANSWER = 16 << 20
 _RESULT = "application/x-git-upload-pack-result"

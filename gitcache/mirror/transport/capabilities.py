@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from yarl import URL
 
 from core.runtime.clock import Clock
-from gitcache.mirror import pktline
-from gitcache.mirror.http import GitHttpClient, read
-from gitcache.mirror.route import ServerRoute
+from gitcache.mirror.transport import pktline
+from gitcache.mirror.transport.http import GitHttpClient, read
+from gitcache.mirror.transport.route import ServerRoute
 
 VERSION2 = {"Git-Protocol": "version=2", "User-Agent": "git/towline"}
 

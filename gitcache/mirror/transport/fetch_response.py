@@ -1,6 +1,6 @@
 """Incremental parser of the response to a protocol version 2 `fetch` (gitprotocol-v2(5))."""
 
-from gitcache.mirror.pktline import Malformed
+from gitcache.mirror.transport.pktline import Malformed
 
 _LENGTH = 4
 _DATA, _PROGRESS, _ERROR = 1, 2, 3

@@ -14,8 +14,8 @@ from yarl import URL
 from core.errors import Invalid, Unavailable
 from core.runtime.clock import Clock
 from core.spec.source import GitCredentials
-from gitcache.mirror.http import GitHttpClient, read
-from gitcache.mirror.route import ServerRoute
+from gitcache.mirror.transport.http import GitHttpClient, read
+from gitcache.mirror.transport.route import ServerRoute
 
 _RENEW_BEFORE = timedelta(minutes=10)
 """A running fetch may use its token for minutes."""

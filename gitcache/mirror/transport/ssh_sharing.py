@@ -20,7 +20,7 @@ import structlog
 
 from core.identity import RepositoryId
 from core.runtime.clock import Clock
-from gitcache.mirror.route import ServerRoute
+from gitcache.mirror.transport.route import ServerRoute
 
 log = structlog.get_logger(__name__)
 
