@@ -1,4 +1,4 @@
-# What people type. `make` alone prints this list; README.md shows demo and test.
+# Targets for people: `make` alone prints the list. README.md shows demo and test.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -15,7 +15,7 @@ PYTHON ?= $(shell for one in python3 python3.14 python3.13 python3.12 python3.11
 ATHERIS := atheris==3.0.0
 CYCLONEDX := cyclonedx-bom==7.5.0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Hundreds of processes start: without bytecode each compiles whatever it imports.
+# Hundreds of processes start: without bytecode each one compiles its imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
@@ -23,11 +23,11 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(READY) ## the environment that all else needs, in .venv; quick when nothing changed
+setup: $(READY) ## create the development environment in .venv; quick if nothing changed
 	@:
 
 $(READY): requirements-dev.lock pyproject.toml
-	@[ -n "$(PYTHON)" ] || { echo "Towline needs Python 3.11 or newer: install it, or name one with make PYTHON=/path/to/python3" >&2; exit 1; }
+	@[ -n "$(PYTHON)" ] || { echo "Towline needs Python 3.11 or newer: install it, or set make PYTHON=/path/to/python3" >&2; exit 1; }
 	@command -v git >/dev/null || { echo "Towline needs git: install it with your system's package manager" >&2; exit 1; }
 	@if command -v uv >/dev/null; then \
 		[ -x $(BIN)/python ] || uv venv --quiet --python "$(PYTHON)" $(VENV); \
@@ -53,38 +53,38 @@ console/dist/index.html: $(NODE_MODULES) $(filter-out console/tests/%,$(CONSOLE_
 	@cd console && npm run --silent build
 
 .PHONY: console
-console: ## build the web console, which the control plane then serves; needs npm
+console: ## build the web console, which the control plane serves; needs npm
 	@command -v npm >/dev/null || { echo "The console is built by npm: install Node.js 20 or newer" >&2; exit 1; }
 	@$(MAKE) --no-print-directory console/dist/index.html
 
-# Whatever runs the product has the console with it, where npm is.
+# Targets that run the product include the console if npm is installed.
 .PHONY: console-if-npm
 console-if-npm:
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory console/dist/index.html >&2; \
-	else echo "npm is not here: everything runs, without the web console" >&2; fi
+	else echo "npm is not installed: everything runs, but without the web console" >&2; fi
 
 .PHONY: lint-console
-lint-console: $(NODE_MODULES) ## style and types of the console, and whether its generated types are fresh
+lint-console: $(NODE_MODULES) ## lint and type-check the console, and compare its generated types with their source
 	@cd console && npm run --silent lint && npm run --silent types
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	(cd console && node scripts/generate.js "$$fresh"); \
 	for name in generated.ts inputs.ts; do diff -u console/src/api/$$name "$$fresh/$$name" \
-	|| { echo "console/src/api/$$name is not what its source generates: run npm run generate in console" >&2; exit 1; }; done
+	|| { echo "console/src/api/$$name is out of date: run npm run generate in console" >&2; exit 1; }; done
 
 .PHONY: test-console
-test-console: $(NODE_MODULES) ## the console's component tests
+test-console: $(NODE_MODULES) ## run the console's component tests
 	@cd console && npm test --silent
 
 .PHONY: demo
-demo: setup console-if-npm ## the whole product on this machine, until Ctrl-C; DEMO="--check" plays its story and ends
+demo: setup console-if-npm ## run a complete installation on this machine until Ctrl-C; DEMO="--check" verifies its steps
 	@$(BIN)/towline demo $(DEMO)
 
 .PHONY: test
-test: setup servers charts ## everything that is checked; PYTEST="-k gate" passes options on
+test: setup servers charts ## run all checks and tests; PYTEST="-k gate" passes options to pytest
 	@checks="lint docs"; if command -v npm >/dev/null; then checks="$$checks console/dist/index.html lint-console test-console"; \
-	else echo "npm is not here: the web console is not tested" >&2; fi; \
+	else echo "npm is not installed: the web console is not tested" >&2; fi; \
 	$(MAKE) --no-print-directory --output-sync=target --jobs=2 $$checks
-	@# The kubectl that was built serves where the machine has none.
+	@# The built kubectl is used if the machine has none.
 	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/pytest -q -n 3 --dist loadgroup --reruns 1 --rerun-show-tracebacks -raR --rerun-except canary- $(PYTEST)
 
 .PHONY: servers
@@ -94,7 +94,7 @@ servers: setup
 
 FUZZ_SECONDS ?= 60
 .PHONY: fuzz
-fuzz: setup ## coverage-guided runs over what reads strangers' bytes; FUZZ_SECONDS=600 each
+fuzz: setup ## fuzz all parsers of untrusted bytes; FUZZ_SECONDS=600 for each
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || { \
 		if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python $(ATHERIS); \
 		else $(BIN)/python -m pip install --quiet $(ATHERIS); fi; }
@@ -106,28 +106,28 @@ fuzz: setup ## coverage-guided runs over what reads strangers' bytes; FUZZ_SECON
 SEED ?= 1
 MINUTES ?= 5
 .PHONY: chaos
-chaos: setup servers ## everything breaks under load, then the store is checked; SEED=7 MINUTES=30
+chaos: setup servers ## inject failures under load, then verify the store; SEED=7 MINUTES=30
 	@CHAOS_SEED=$(SEED) CHAOS_MINUTES=$(MINUTES) $(BIN)/pytest -q -s tests/integration/chaos
 
 .PHONY: charts
-charts: setup ## lint the Helm charts and package them into dist/charts
+charts: setup ## lint the Helm charts, and package them into dist/charts
 	@$(BIN)/python charts/package.py dist/charts
 
 .PHONY: manifests
-manifests: setup ## the charts as plain manifests and bases for Kustomize, below deploy/kubernetes
+manifests: setup ## render the charts to plain manifests and Kustomize bases in deploy/kubernetes
 	@$(BIN)/python -m charts.manifests .
 
 .PHONY: docs
-docs: setup ## build the documentation as a site into dist/docs; fails on a dead link or anchor
+docs: setup ## build the documentation as a site in dist/docs; fails on a dead link or anchor
 	@$(BIN)/python docs/build.py dist/docs
 
 .PHONY: image
-image: setup console-if-npm ## the container image for amd64 and arm64 as an OCI archive, without an engine; needs apt
+image: setup console-if-npm ## build the container image for amd64 and arm64 as an OCI archive, without an engine; needs apt
 	@$(BIN)/python -m deploy.image dist/image
 
 BILL := dist/bill
 .PHONY: bill
-bill: setup ## bills of materials (CycloneDX) of all that the program is made of, into dist/bill
+bill: setup ## write SBOMs (CycloneDX) of the program and the console into dist/bill
 	@mkdir -p $(BILL)
 	@[ -d $(BILL)/tools ] || { \
 		if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python --target $(BILL)/tools $(CYCLONEDX); \
@@ -140,34 +140,34 @@ bill: setup ## bills of materials (CycloneDX) of all that the program is made of
 	@ls $(BILL)/*.json
 
 .PHONY: audit
-audit: setup ## known vulnerabilities of all locked packages; fails on what deploy/audit/borne.toml does not bear
+audit: setup ## list known vulnerabilities of locked packages; fails unless deploy/audit/borne.toml accepts them
 	@$(BIN)/python -m deploy.audit dist/audit
 
 .PHONY: lint
-lint: setup ## style, types, import rules, prose, generated files
+lint: setup ## check style, types, import rules, prose and generated files
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/ruff format --check --quiet . || { echo "make fmt puts this in order:" >&2; $(BIN)/ruff format --check .; }
+	@$(BIN)/ruff format --check --quiet . || { echo "run make fmt to format these files:" >&2; $(BIN)/ruff format --check .; }
 	@$(BIN)/ty check --quiet $(PACKAGES) || $(BIN)/ty check $(PACKAGES)
 	@$(BIN)/python -m docs.prose.lint
 	@rules=$$($(BIN)/lint-imports --no-logo) || { echo "$$rules" >&2; exit 1; }
 	@generated=$$(mktemp -d); trap 'rm -rf "$$generated"' EXIT; \
 	$(MAKE) --no-print-directory proto schema INTO="$$generated"; \
 	for file in $(STUBS) schema.graphql; do \
-		diff -u $$file "$$generated/$$file" || { echo "$$file is not what its source generates: run make proto schema" >&2; exit 1; }; \
+		diff -u $$file "$$generated/$$file" || { echo "$$file is out of date: run make proto schema" >&2; exit 1; }; \
 	done
 
 BENCH := $(filter-out report,$(sort $(basename $(notdir $(wildcard bench/[a-z]*.py)))))
 
 .PHONY: bench
-bench: setup ## measure against baselines of the same run; BENCH=gitcache for one group
+bench: setup ## run the benchmarks; BENCH=gitcache for one group
 	@for group in $(BENCH); do $(BIN)/python -m bench.$$group; done
 
 .PHONY: fmt
-fmt: setup ## put the style in order
+fmt: setup ## format the code and fix lint errors
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
 
-# Where generated files go: the checkout, unless lint compares.
+# Output folder of generated files: the checkout, or a temporary folder in lint.
 INTO := .
 
 .PHONY: proto
@@ -175,11 +175,11 @@ proto: setup ## regenerate the protocol's stubs
 	@$(BIN)/python -m grpc_tools.protoc -I . --python_out=$(INTO) --pyi_out=$(INTO) $(PROTOS)
 
 .PHONY: schema
-schema: setup ## print the GraphQL schema to schema.graphql
+schema: setup ## write the GraphQL schema to schema.graphql
 	@$(BIN)/python -m controlplane.graphql.schema >$(INTO)/schema.graphql
 
 .PHONY: lock
-lock: setup ## resolve the pinned requirements anew; needs uv
+lock: setup ## update the pinned requirements; needs uv
 	@lock="uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate"; \
 	$$lock pyproject.toml --extra helm --extra otel --extra postgres --extra s3 -o requirements.lock; \
 	$$lock pyproject.toml --extra otel --extra postgres --extra s3 --group dev -o requirements-dev.lock; \
@@ -190,6 +190,6 @@ lock: setup ## resolve the pinned requirements anew; needs uv
 	$$lock --group audit -o deploy/audit/tools.lock
 
 .PHONY: clean
-clean: ## remove all that make has made here; clusters stay built in the user's cache
+clean: ## remove all build output; built clusters stay in the user's cache
 	@rm -rf $(VENV) artifacts build dist console/dist console/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Benchmarks: each figure beside a baseline of the same run.
+"""Benchmarks; each figure is compared with a baseline of the same run.
 
-Nothing of the product may import this.
+Product code must not import this package.
 """

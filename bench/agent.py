@@ -1,8 +1,8 @@
-"""The agent on a real API server: `python -m bench.agent`.
+"""Measures the agent on a real API server: `python -m bench.agent`.
 
-The agent runs in a process of its own, linked to a hub in this one. The baseline is a bare loop
-that sends the same server-side applies at the same concurrency, in a process of its own too, before
-and after; CPU is compared with CPU and time with time of the same run.
+The agent runs in its own process, linked to a hub in this process. The baseline is a bare loop in
+another process, before and after, which sends the same server-side applies with the same
+concurrency. CPU and time are each compared within one run.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ _NOWHERE = asyncio.subprocess.DEVNULL
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Runs the measurements, prints and saves them."""
     with Cluster("bench", binaries.ensure(binaries.PrintedProgress())) as cluster:
         asyncio.run(_measure(cluster))
 
@@ -67,27 +67,27 @@ async def _measure(cluster: Cluster) -> None:
 
 
 async def _large(bench: "AgentBench", report: Report) -> None:
-    """One service of many objects, for the first time; each round by an agent of its own."""
+    """First sync of one large service; each round uses a new agent."""
     took, bare = [], [await bench.bare(1, LARGE)]
     for number in range(ROUNDS):
         state = bench.state.with_name(f"large-{number}")
         async with FakeHub() as hub:
-            one = AgentBench(hub, bench.kubeconfig, state, bench.cluster)
-            async with one.agent() as pid:
-                took.append(await one.sync(pid, 1, LARGE))
+            fresh = AgentBench(hub, bench.kubeconfig, state, bench.cluster)
+            async with fresh.agent() as pid:
+                took.append(await fresh.sync(pid, 1, LARGE))
         bare.append(await bench.bare(1, LARGE))
     _beside(report, f"first apply of {LARGE} objects", took, bare, goal=1.4)
 
 
 async def _many(bench: "AgentBench", report: Report) -> None:
-    """Many small services for the first time, drift in them, and a start anew."""
+    """First sync of many small services, drift, and a restart of the agent."""
     bare = [await bench.bare(MANY, EACH)]
     async with bench.agent() as pid:
         took = await bench.sync(pid, MANY, EACH)
         await asyncio.sleep(SETTLE_S)
-        report.add("first sync, CPU a service", [took.cpu * 1000 / MANY], "ms", goal=75)
+        report.add("first sync, CPU per service", [took.cpu * 1000 / MANY], "ms", goal=75)
         told = len(bench.hub.reports) / MANY
-        report.add("first sync, reports a service", [told], "", goal=2.5)
+        report.add("first sync, reports per service", [told], "", goal=2.5)
         report.add("first sync, memory after", [_resident_megabytes(pid)], "MB")
         bare.append(await bench.bare(MANY, EACH))
         _beside(report, f"first sync of {MANY} services x {EACH}", [took], bare, goal=1.5)
@@ -98,13 +98,13 @@ async def _many(bench: "AgentBench", report: Report) -> None:
     async with bench.agent() as pid:
         bench.forget()
         await bench.healthy(MANY)
-        report.add("restart until all are reported", [time.perf_counter() - start], "s")
-        written = sum(one.status.written for one in bench.hub.reports)
+        report.add("restart until all services are reported", [time.perf_counter() - start], "s")
+        written = sum(report.status.written for report in bench.hub.reports)
         report.add("restart, objects written", [written], "", goal=0)
 
 
 async def _resync(bench: "AgentBench", report: Report) -> None:
-    """The same again writes nothing; then nothing happens at all."""
+    """Repeated syncs, which write nothing, and then an idle agent."""
     bare = [(await bench.bare(RESYNCED, RESYNCED_EACH)).cpu]
     size = f"{RESYNCED} services x {RESYNCED_EACH}"
     async with bench.agent() as pid:
@@ -112,7 +112,7 @@ async def _resync(bench: "AgentBench", report: Report) -> None:
         await asyncio.sleep(SETTLE_S)
         again = await bench.sync(pid, RESYNCED, RESYNCED_EACH)
         _seconds(report, f"same again, {size}: CPU", again.cpu, bare, 0.3)
-        report.add("same again: objects written", [bench.written()], "", goal=0)
+        report.add("repeated sync: objects written", [bench.written()], "", goal=0)
         asked = await bench.ask(pid, RESYNCED)
         _seconds(report, f"sync on request, {size}: CPU", asked.cpu, bare, 0.3)
         report.add("sync on request: objects written", [bench.written()], "", goal=0)
@@ -121,7 +121,7 @@ async def _resync(bench: "AgentBench", report: Report) -> None:
 
 
 async def _huge(bench: "AgentBench", report: Report) -> None:
-    """A service of very many objects in little memory."""
+    """Peak memory for a service with very many objects."""
     async with bench.agent() as pid:
         await bench.sync(pid, 1, HUGE)
         name = f"service of {HUGE} objects: peak memory"
@@ -129,7 +129,7 @@ async def _huge(bench: "AgentBench", report: Report) -> None:
 
 
 async def _check(bench: "AgentBench", report: Report) -> None:
-    """Very many objects: all asked about once, then watched."""
+    """Very many objects: one full check, then watches."""
     bare = [(await bench.bare(CHECKED, CHECKED_EACH)).wall]
     async with bench.agent() as pid:
         await bench.sync(pid, CHECKED, CHECKED_EACH)
@@ -152,14 +152,14 @@ async def _idle(report: Report, pid: int, services: int) -> None:
 
 @dataclass(frozen=True)
 class Took:
-    """Seconds of the clock and of the processor."""
+    """Wall-clock and CPU seconds."""
 
     wall: float
     cpu: float
 
 
 def _seconds(report: Report, name: str, value: float, bare: list[float], goal: float) -> None:
-    """Seconds that are judged as they are, beside what applying everything takes."""
+    """Reports seconds against a goal, and compares them with applying everything."""
     report.add(name, [value], "s", goal=goal)
     told = f"{name}, beside applying all"
     report.add(told, [value], "s", baseline="bare apply loop", baseline_values=bare)
@@ -167,8 +167,8 @@ def _seconds(report: Report, name: str, value: float, bare: list[float], goal: f
 
 def _beside(report: Report, name: str, took: list[Took], bare: list[Took], goal: float) -> None:
     for what, values, base in (
-        ("time", [one.wall for one in took], [one.wall for one in bare]),
-        ("CPU", [one.cpu for one in took], [one.cpu for one in bare]),
+        ("time", [measure.wall for measure in took], [measure.wall for measure in bare]),
+        ("CPU", [measure.cpu for measure in took], [measure.cpu for measure in bare]),
     ):
         report.add(
             f"{name}: {what}",
@@ -181,32 +181,32 @@ def _beside(report: Report, name: str, took: list[Took], bare: list[Took], goal:
 
 
 async def bare_loop(kubeconfig: str, namespace: str, services: str, each: str) -> None:
-    """Apply the same bytes as the agent without any bookkeeping, then say how long that took."""
+    """Applies the same bytes as the agent without bookkeeping, and prints the time."""
     access = from_kubeconfig(Path(kubeconfig), None, SystemClock())
     turn = asyncio.Semaphore(CONCURRENCY)
     headers = await access.headers() | {"Content-Type": "application/apply-patch+yaml"}
     connector = aiohttp.TCPConnector(ssl=access.tls or False, limit=0)
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
 
-        async def apply(one: KubeObject) -> None:
-            name = one["metadata"]["name"]
+        async def apply(resource: KubeObject) -> None:
+            name = resource["metadata"]["name"]
             url = f"{access.server}/api/v1/namespaces/{namespace}/configmaps/{name}"
             query = {"fieldManager": "bench", "force": "true"}
-            # Under marks of another name: no agent is to take them for its own.
-            data = orjson.dumps(one).replace(b"towline.dev", b"bench-0.dev")
+            # With ownership labels of another name, so that no agent adopts the objects.
+            data = orjson.dumps(resource).replace(b"towline.dev", b"bench-0.dev")
             async with turn, session.patch(url, params=query, data=data) as answer:
                 answer.raise_for_status()
                 orjson.loads(await answer.read())
 
         everything = _as_applied(namespace, int(services), int(each))
         start, used = time.perf_counter(), time.process_time()
-        await asyncio.gather(*(apply(one) for one in everything))
+        await asyncio.gather(*(apply(service) for service in everything))
         print(time.perf_counter() - start, time.process_time() - used)
 
 
 @dataclass
 class AgentBench:
-    """A hub with services, and an agent that is started anew on the same state."""
+    """A hub with services, and agents that start with the same state."""
 
     hub: FakeHub
     kubeconfig: Path
@@ -221,7 +221,7 @@ class AgentBench:
         self.cluster.kubectl("create", "namespace", self.namespace)
 
     async def bare(self, services: int, each: int) -> Took:
-        """What the bare loop takes for as many objects."""
+        """Measures the bare loop for the same number of objects."""
         self.loops += 1
         namespace = f"{self.namespace}-bare-{self.loops}"
         self.cluster.kubectl("create", "namespace", namespace)
@@ -239,7 +239,7 @@ class AgentBench:
         return Took(*map(float, output.split()))
 
     async def sync(self, pid: int, services: int, each: int) -> Took:
-        """Ask for services; what it takes until all are healthy."""
+        """Requests services; measures the time until all are healthy."""
         self.forget()
         await self.hub.until(lambda: self.hub.hellos, 30)
         await asyncio.sleep(SETTLE_S)
@@ -250,7 +250,7 @@ class AgentBench:
         return Took(time.perf_counter() - start, _cpu_seconds(pid) - used)
 
     async def ask(self, pid: int, services: int) -> Took:
-        """Ask the agent to check services; what it takes until it has answered for all."""
+        """Requests a check of services; measures the time until the agent reported all."""
         self.forget()
         used, start = _cpu_seconds(pid), time.perf_counter()
         for number in range(services):
@@ -261,7 +261,7 @@ class AgentBench:
         return Took(time.perf_counter() - start, _cpu_seconds(pid) - used)
 
     async def drifts(self) -> list[float]:
-        """Seconds from a foreign write until the object is as it should be."""
+        """Seconds from a foreign write until the agent healed the object."""
         access = from_kubeconfig(self.kubeconfig, None, SystemClock())
         headers = await access.headers() | {"Content-Type": "application/merge-patch+json"}
         connector = aiohttp.TCPConnector(ssl=access.tls or False)
@@ -270,13 +270,13 @@ class AgentBench:
             return [await _heal(session, f"{root}/{_name(n)}-0") for n in range(DRIFTS)]
 
     def forget(self) -> None:
-        """From now on only what is told anew counts."""
+        """Ignores all earlier reports."""
         self.hub.reports.clear()
         self.well.clear()
         self.looked_at = 0
 
     async def healthy(self, services: int) -> None:
-        """Wait until all are, in their newest sequence."""
+        """Waits until all services are healthy in their newest generation."""
 
         def all_are() -> bool:
             for report in self.hub.reports[self.looked_at :]:
@@ -290,17 +290,21 @@ class AgentBench:
         await self.hub.until(all_are, PATIENCE_S)
 
     def written(self) -> int:
-        """Objects written, by the last word on each service."""
-        last = {one.status.service_id: one.status for one in self.hub.reports if one.status.phase}
+        """Number of objects written, by the last report of each service."""
+        last = {
+            report.status.service_id: report.status
+            for report in self.hub.reports
+            if report.status.phase
+        }
         return sum(status.written for status in last.values())
 
     def _service(self, number: int) -> str:
-        """Scenes share a cluster: an id used again would own what an earlier scene has left."""
+        """Id of a service; unique across scenes, as a reused id would own leftover objects."""
         return f"{self.namespace}-{_name(number)}"
 
     @asynccontextmanager
     async def agent(self, more: Mapping[str, str] | None = None) -> AsyncGenerator[int]:
-        """An agent in a process of its own, with `more` settings; its pid."""
+        """Runs an agent in its own process with `more` settings; yields its pid."""
         environment = {
             **os.environ,
             "TOWLINE_AGENT_HUB_ADDRESS": self.hub.address,
@@ -336,20 +340,20 @@ def _objects(number: int, each: int) -> list[KubeObject]:
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": f"{_name(number)}-{one}"},
+            "metadata": {"name": f"{_name(number)}-{index}"},
             "data": {"v": "0"},
         }
-        for one in range(each)
+        for index in range(each)
     ]
 
 
 def _as_applied(namespace: str, services: int, each: int) -> list[KubeObject]:
-    """The objects with the marks that an agent gives them."""
+    """Objects with the ownership labels of an agent."""
     return [
-        manifest_of(one, f"{namespace}-{spec.name}", spec, namespaced=True).body
+        manifest_of(resource, f"{namespace}-{spec.name}", spec, namespaced=True).body
         for number in range(services)
         for spec in [ServiceSpec(_name(number), namespace, "", 0)]
-        for one in _objects(number, each)
+        for resource in _objects(number, each)
     ]
 
 
@@ -358,7 +362,7 @@ def _name(number: int) -> str:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far."""
+    """User and system CPU time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -369,7 +373,7 @@ def _resident_megabytes(pid: int) -> float:
 
 
 def _peak_mebibytes(pid: int) -> float:
-    """The most memory that a process had at any time."""
+    """Peak memory of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 

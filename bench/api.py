@@ -1,11 +1,10 @@
-"""The API: `python -m bench.api`; BENCH_SMALL=1 for a tenth of everything.
+"""Measures the API: `python -m bench.api`; BENCH_SMALL=1 for a tenth of everything.
 
-Execution: 100 services of 3 components in one query, beside strawberry's own execution of the same
-schema. Then 1,000 clusters with 100,000 services, an inventory and a ledger, on SQLite and on
-PostgreSQL, filled by bulk inserts: lists, filters, the map, search and reports through the use
-cases, and what writes cost. Each is the 95th percentile of its runs, beside a read of one row by
-its id in the same store. `python -m bench.api writes` measures that part alone, on stores that are
-filled with what it needs.
+Execution: one query for 100 services with 3 components, compared with strawberry's own execution
+of the same schema. Stores: 1,000 clusters with 100,000 services, an inventory and a ledger, bulk
+inserted into SQLite and PostgreSQL; measures lists, filters, the map, search, reports and writes.
+Figures are 95th percentiles, compared with reading one row by id from the same store.
+`python -m bench.api writes` measures only the writes.
 """
 
 import asyncio
@@ -93,7 +92,7 @@ _SERIES = """WITH RECURSIVE series(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Runs the measurements, prints and saves them."""
     parts = sys.argv[1:] or PARTS
     if wrong := set(parts) - set(PARTS):
         sys.exit(f"no such part: {', '.join(sorted(wrong))}; there are {', '.join(PARTS)}")
@@ -106,7 +105,7 @@ def main() -> None:
 
 
 def measure_stores(report: Report, parts: Collection[str]) -> None:
-    """Some parts on a store of each database."""
+    """Measures some parts on a store of each database."""
     with _stores() as stores:
         for name, url in stores:
             print(f"filling {name}", file=sys.stderr)
@@ -115,7 +114,7 @@ def measure_stores(report: Report, parts: Collection[str]) -> None:
 
 
 def measure_execution(report: Report) -> None:
-    """The same query over the same rows, by strawberry's execution and by ours."""
+    """Compares our execution of a query with strawberry's."""
     rows = [_made(number) for number in range(100)]
 
     @strawberry.type
@@ -134,7 +133,7 @@ def measure_execution(report: Report) -> None:
 
 
 async def _taken_in_turns(*schemas: strawberry.Schema) -> list[list[float]]:
-    """Queries a second of processor time, in turns: whatever else runs here does not count."""
+    """Queries per CPU second, alternating, so that other load does not matter."""
     rates: list[list[float]] = [[] for _ in schemas]
     for _ in range(2 * RUNS):
         answers = set()
@@ -144,7 +143,7 @@ async def _taken_in_turns(*schemas: strawberry.Schema) -> list[list[float]]:
             rate.append(1 / (time.process_time() - start))
             answers.add(orjson.dumps(result.data))
         if len(answers) != 1:
-            raise AssertionError("the answers differ")
+            raise AssertionError("the responses differ")
     return [rate[3:] for rate in rates]
 
 
@@ -182,7 +181,7 @@ def _stores() -> Generator[list[tuple[str, str]], None, None]:
 
 
 class StoreBench:
-    """All questions to one database, with an inventory of so many objects."""
+    """Runs all queries against one database with an inventory of `objects` objects."""
 
     def __init__(self, report: Report, name: str, objects: int = OBJECTS) -> None:
         self._report = report
@@ -192,7 +191,7 @@ class StoreBench:
         self._baseline: list[float] = []
 
     async def run(self, url: str, parts: Collection[str] = PARTS) -> None:
-        """Fill, then ask."""
+        """Fills the store, then measures the queries."""
         engine = make_engine(url)
         await migrate(engine)
         await fill(engine, self._objects, DEPLOYMENTS if "history" in parts else 0)
@@ -210,7 +209,7 @@ class StoreBench:
         await self._store.close()
 
     async def run_searches(self, url: str) -> None:
-        """Fill PostgreSQL with all but a history, then search."""
+        """Fills PostgreSQL without a history, then measures searches."""
         engine = make_engine(url)
         await migrate(engine)
         async with _without_indexes(engine, tables.components):
@@ -234,8 +233,8 @@ class StoreBench:
         times = await _times(ask, runs)
         label = f"{self._name}: {what}"
         self._report.add(f"{label}, p95", [_p95(times) * 1000], "ms", goal=most and most * 1000)
-        self._report.add(label, [one * 1000 for one in times], "ms", baseline="one row by id",
-                         baseline_values=[one * 1000 for one in self._baseline])  # fmt: skip
+        self._report.add(label, [took * 1000 for took in times], "ms", baseline="one row by id",
+                         baseline_values=[took * 1000 for took in self._baseline])  # fmt: skip
 
     async def _one_row(self) -> None:
         async with self._store.read() as tx:
@@ -307,7 +306,7 @@ def _p95(times: list[float]) -> float:
 
 
 async def fill(engine: AsyncEngine, objects: int = OBJECTS, deployments: int = DEPLOYMENTS) -> None:
-    """A model row of each kind by the store, then many like it by the database itself."""
+    """Creates one row of each kind through the store, and copies it in the database."""
     store = SqlStore(engine)
     async with store.write() as tx:
         for cluster in [_cluster("model"), *map(_cluster, _cluster_ids())]:
@@ -340,7 +339,7 @@ async def _analyse(engine: AsyncEngine) -> None:
 
 @asynccontextmanager
 async def _without_indexes(engine: AsyncEngine, table: Table) -> AsyncGenerator[None, None]:
-    """PostgreSQL's way to fill a table quickly: its indexes are made at the end."""
+    """Drops the indexes of a table during a bulk insert, and recreates them afterwards."""
     asked = f"""SELECT indexname, indexdef FROM pg_indexes
         WHERE tablename = '{table.name}' AND indexname ~ '^ix_'"""
     async with engine.begin() as connection:
@@ -359,7 +358,7 @@ def _cluster_ids() -> list[str]:
 
 
 def _deployment(number: int) -> dict[str, Any]:
-    """The n-th deployment of ten thousand services, over 13 months."""
+    """The n-th deployment of 10,000 services within 13 months."""
     at = NOW - timedelta(days=396) + timedelta(days=396) * (number / DEPLOYMENTS)
     services = 10_000 // SCALE
     following = number + services

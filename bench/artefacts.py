@@ -1,8 +1,8 @@
-"""Measures what one artefact costs: `python -m bench.artefacts`.
+"""Measures the cost of one artifact: `python -m bench.artefacts`.
 
-An artefact is rendered, signed and kept, cold, by one process and its two workers. Beside it stand
-git's own archive of the same folder from the same clone, and Argo CD's way. 10,000 services lie in
-one repository; what it costs to say that nothing has changed is counted in CPU time.
+One process with two workers renders, signs and stores artifacts without a warm cache. Baselines are
+`git archive` of the same folder from the same clone, and Argo CD's procedure. One repository has
+10,000 services; the CPU time for detecting that nothing changed is measured too.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ ONE_BY_ONE = 40
 AT_ONCE = 1_000
 LARGE = "large"
 OBJECTS = 140
-"""Of a hundred kilobytes each: 14 MB in one folder."""
+"""Number of files of 100 kB each: 14 MB in one folder."""
 
 
 def large() -> dict[str, str]:
-    """A folder of 14 MB."""
+    """Files of a folder of 14 MB."""
     line = "  key-{:04}: " + "x" * 85 + "\n"
     data = "".join(line.format(number) for number in range(1_000))
     head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{}}}\ndata:\n"
@@ -44,7 +44,7 @@ def large() -> dict[str, str]:
 
 
 class Stand:
-    """The cache with one repository, and the clone that it has of it."""
+    """The cache with one repository and its clone."""
 
     def __init__(self, cache: GitCache, repository: Repository, clones: Path) -> None:
         self.cache = cache
@@ -53,26 +53,26 @@ class Stand:
         self.sha = ""
 
     async def push(self, files: dict[str, str]) -> None:
-        """Commit files and wait until the cache has the commit."""
+        """Commits files, and waits until the cache has the commit."""
         self.sha = await asyncio.to_thread(self.repository.commit, files)
         await self.follow()
 
     async def follow(self) -> None:
-        """Wait until the cache has the newest commit."""
+        """Waits until the cache has the newest commit."""
         await self.cache.hint(NAME, {MAIN: self.sha})
         await settle_at(self.cache, NAME, self.sha)
 
     async def read(self, folder: str) -> None:
-        """The bundle of a folder."""
+        """Reads the bundle of a folder."""
         rendered = await self.cache.render(RenderRequest(NAME, self.sha, folder))
         await self.cache.bundle(rendered.digest)
 
     async def read_all(self, folders: Sequence[str]) -> None:
-        """Many of them at the same time."""
+        """Reads many bundles concurrently."""
         await asyncio.gather(*map(self.read, folders))
 
     async def archive(self, folder: str) -> float:
-        """Milliseconds that git takes for an archive of the same."""
+        """Milliseconds of `git archive` for the same folder."""
         (clone,) = self._clones.glob("*.git")
         command = [
             "git",
@@ -87,7 +87,7 @@ class Stand:
 
 
 async def small_folders(report: Report, stand: Stand, folders: Sequence[str]) -> None:
-    """One after the other, and a thousand at once."""
+    """Small folders in sequence, and 1,000 concurrently."""
     ours, theirs = [], []
     for folder in folders[:ONE_BY_ONE]:
         ours.append(await timed(lambda folder=folder: stand.read(folder)))
@@ -102,7 +102,7 @@ async def small_folders(report: Report, stand: Stand, folders: Sequence[str]) ->
 
 
 async def large_folder(report: Report, stand: Stand) -> None:
-    """14 MB of YAML, each value of which is read."""
+    """A folder with 14 MB of YAML."""
     theirs = [await stand.archive(LARGE)]
     report.add(
         "artefact of a folder of 14 MB",
@@ -115,7 +115,7 @@ async def large_folder(report: Report, stand: Stand) -> None:
 
 
 async def unchanged(report: Report, stand: Stand, folders: Sequence[str]) -> None:
-    """CPU of being told that what one has is still right: by keys, and by asking to render."""
+    """CPU time for an unchanged folder: by its key, and by a render request."""
     await stand.cache.trees(NAME, stand.sha, folders)
     started = time.process_time()
     await stand.cache.trees(NAME, stand.sha, folders)
@@ -129,7 +129,7 @@ async def unchanged(report: Report, stand: Stand, folders: Sequence[str]) -> Non
 
 
 async def everything(report: Report, stand: Stand, folders: Sequence[str], argo: Path) -> None:
-    """All services change in one commit."""
+    """One commit that changes all services."""
     checkout = await asyncio.to_thread(ArgoCheckout, argo, stand.repository.url)
     await asyncio.to_thread(checkout.artefact, folders[0])
     files = {f"{folder}/a.yaml": service(folder, 1) for folder in folders}
@@ -152,7 +152,7 @@ async def everything(report: Report, stand: Stand, folders: Sequence[str], argo:
 
 
 async def main() -> None:
-    """Run all measurements."""
+    """Runs all measurements."""
     report = Report("artefacts")
     folders = service_folders(FOLDERS)
     with (
@@ -163,12 +163,12 @@ async def main() -> None:
         settings = GitCacheSettings(data_dir=data, poll=PollSettings(seconds=3600))
         cache = build(settings, SystemClock())
         await cache.start()
-        # As the program does it once it has started.
+        # As the program does after its start.
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
         stand = Stand(cache, server.create_repository("fleet"), data / "repositories")
         cache.follow(spec("fleet", stand.repository, folders))
-        await stand.push({f"{one}/a.yaml": service(one, 0) for one in folders} | large())
+        await stand.push({f"{folder}/a.yaml": service(folder, 0) for folder in folders} | large())
         await small_folders(report, stand, folders)
         await large_folder(report, stand)
         await unchanged(report, stand, folders[:AT_ONCE])

@@ -1,8 +1,8 @@
-"""The audit trail: `python -m bench.audit`; BENCH_SMALL=1 for a tenth of everything.
+"""Measures the audit log: `python -m bench.audit`; BENCH_SMALL=1 for a tenth of everything.
 
-Rows in batches, as the door writes them, and one at a time, as mutations do, each beside the same
-rows inserted without a chain; then questions to a long trail, beside a read of one row by its id.
-On SQLite and PostgreSQL.
+Writes rows in batches as the Kubernetes proxy does, and one at a time as mutations do; the baseline
+inserts the same rows without a hash chain. Queries of a long log are compared with reading one row
+by id. Runs on SQLite and PostgreSQL.
 """
 
 import asyncio
@@ -34,12 +34,15 @@ _METADATA = MetaData()
 PLAIN = Table(
     "plain_audit",
     _METADATA,
-    *(Column(one.name, one.type, primary_key=one.primary_key) for one in tables.audit.c),
+    *(
+        Column(column.name, column.type, primary_key=column.primary_key)
+        for column in tables.audit.c
+    ),
 )
 
 
 def entries(count: int, first: int = 0) -> list[AuditEntry]:
-    """Rows as the door writes them."""
+    """Rows as the Kubernetes proxy writes them."""
     detail = {"user_agent": "kubectl/v1.36", "bytes_out": 1234, "seconds": 0.0123, "rule": "viewer"}
     return [
         AuditEntry(
@@ -62,8 +65,8 @@ async def seconds(work: Callable[[], Awaitable[object]]) -> float:
 
 
 async def plainly(store: SqlStore, rows: list[AuditEntry]) -> None:
-    """The same rows without a chain."""
-    names = [one.name for one in PLAIN.c if one.name not in ("id", "kind")]
+    """Inserts the same rows without a hash chain."""
+    names = [column.name for column in PLAIN.c if column.name not in ("id", "kind")]
     values = [{n: getattr(row, n) for n in names} | {"kind": AuditKind.REQUEST} for row in rows]
     async with store.write() as tx:
         await tx._connection.execute(insert(PLAIN), values)
@@ -75,7 +78,7 @@ async def chained(store: SqlStore, rows: list[AuditEntry]) -> None:
 
 
 async def measure(dialect: str, url: str, report: Report) -> None:
-    """All figures of one database."""
+    """Measures all figures of one database."""
     engine = make_engine(url)
     await migrate(engine)
     async with engine.begin() as connection:
@@ -101,9 +104,9 @@ async def _writes(dialect: str, store: SqlStore, report: Report) -> None:
     report.add(
         f"{dialect}: rows in batches, as such", with_chain, "rows/s", goal=5_000, at_most=False
     )
-    one = entries(1)
-    alone = [1000 * await seconds(lambda: plainly(store, one)) for _ in range(SINGLES)]
-    linked = [1000 * await seconds(lambda: chained(store, one)) for _ in range(SINGLES)]
+    single = entries(1)
+    alone = [1000 * await seconds(lambda: plainly(store, single)) for _ in range(SINGLES)]
+    linked = [1000 * await seconds(lambda: chained(store, single)) for _ in range(SINGLES)]
     report.add(
         f"{dialect}: one row and its commit, p95", [_p95(linked)], "ms",
         baseline="without a chain", baseline_values=[_p95(alone)], goal=5.0,
@@ -148,7 +151,7 @@ def _p95(values: list[float]) -> float:
 
 
 async def main() -> None:
-    """Measure both databases, PostgreSQL where there is one."""
+    """Measures SQLite, and PostgreSQL if it is available."""
     report = Report("audit")
     with tempfile.TemporaryDirectory() as place:
         await measure("SQLite", sqlite_url(Path(place)), report)

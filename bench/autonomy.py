@@ -1,7 +1,7 @@
-"""An agent that reads and renders its cluster's services from git: `python -m bench.autonomy`.
+"""Measures an agent that renders its services from Git by itself: `python -m bench.autonomy`.
 
-Its processes are counted together: the agent, the worker that renders, what runs of git. The hub
-in this process only shows what it is told.
+Figures include all its processes: agent, render worker and git. The hub in this process only
+records reports.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Runs the measurements, prints and saves them."""
     with (
         Cluster("bench", binaries.ensure(binaries.PrintedProgress())) as cluster,
         GitServer() as server,
@@ -76,30 +76,32 @@ async def _profile(bench: AgentBench, pid: int, repository: Repository, report: 
 
 
 async def hub_knows(hub: FakeHub, services: int) -> None:
-    """Wait until that many services are told to be healthy."""
+    """Waits until the agent reported that many services as healthy."""
     healthy: set[str] = set()
 
     def all_are() -> bool:
-        healthy.update(one.status.service_id for one in hub.reports if one.status.healthy_ms)
+        healthy.update(
+            report.status.service_id for report in hub.reports if report.status.healthy_ms
+        )
         return len(healthy) >= services
 
     await hub.until(all_are, PATIENCE_S)
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and of all that it has started."""
+    """User and system CPU time of a process and its descendants."""
     ticks = 0
-    for one in _family(pid):
-        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+    for member in _family(pid):
+        fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
         ticks += sum(map(int, fields[11:15]))
     return ticks / _TICKS
 
 
 def memory_megabytes(pid: int) -> float:
-    """Memory of a process and of all below it; what they share is counted once."""
+    """Memory of a process and its descendants; shared memory counts once."""
     found = 0
-    for one in _family(pid):
-        lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+    for member in _family(pid):
+        lines = Path(f"/proc/{member}/smaps_rollup").read_text().splitlines()
         found += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return found / 1e3
 
@@ -121,11 +123,11 @@ def _definitions() -> str:
 
 def _manifests(numbers: Iterable[int], value: str) -> dict[str, str]:
     return {
-        f"apps/{_name(number)}/{one}.json": orjson.dumps(
-            _configmap(f"{_name(number)}-{one}", {"v": value})
+        f"apps/{_name(number)}/{index}.json": orjson.dumps(
+            _configmap(f"{_name(number)}-{index}", {"v": value})
         ).decode()
         for number in numbers
-        for one in range(EACH)
+        for index in range(EACH)
     }
 
 

@@ -1,7 +1,7 @@
-"""A whole installation into one file and out again: `python -m bench.backup`.
+"""Measures backup and restore of an installation: `python -m bench.backup`.
 
-A million ledger rows in SQLite (BENCH_SMALL=1: a tenth), beside the same store written and read by
-the `sqlite3` library as its own SQL dump.
+The store is SQLite with a million ledger rows (BENCH_SMALL=1: a tenth). The baseline is a SQL dump
+of the same store by the `sqlite3` library.
 """
 
 import os
@@ -20,7 +20,7 @@ ROWS = 1_000_000 // (10 if os.environ.get("BENCH_SMALL") else 1)
 
 
 def fill(store: Path) -> None:
-    """Ledger rows as deliveries write them; columns that are not named here hold little."""
+    """Inserts ledger rows as deliveries write them; unnamed columns are small."""
     with sqlite3.connect(store) as connection:
         columns = connection.execute("PRAGMA table_info(ledger)").fetchall()
         names = [name for _, name, *_ in columns]
@@ -35,7 +35,7 @@ def numbers() -> Iterator[int]:
 
 
 def value(kind: str, name: str, number: int) -> object:
-    """Something of the column's type and usual length."""
+    """Value with the type and usual length of a column."""
     if name == "stage":
         return "rendered"
     if kind.startswith("DATETIME"):
@@ -52,7 +52,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def sql_dump(store: Path, into: Path) -> None:
-    """What the library of SQLite itself offers."""
+    """Writes a SQL dump with the `sqlite3` library."""
     connection = sqlite3.connect(store)
     with into.open("w") as file:
         file.writelines(f"{line}\n" for line in connection.iterdump())
@@ -66,11 +66,11 @@ def sql_load(dump: Path, store: Path) -> None:
 
 
 def nothing(_table: str, _rows: int) -> None:
-    """Progress that nobody looks at."""
+    """Ignores progress."""
 
 
 def main() -> None:
-    """Measure and report."""
+    """Runs the measurements, prints and saves them."""
     report = Report("backup")
     with tempfile.TemporaryDirectory() as folder:
         data, again = Path(folder) / "data", Path(folder) / "again"

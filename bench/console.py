@@ -1,8 +1,8 @@
-"""The console in a browser: `python -m bench.console`; BENCH_SMALL=1 for a tenth of the services.
+"""Measures the console in a browser: `python -m bench.console`; BENCH_SMALL=1 for a tenth.
 
-1,000 clusters with 100,000 services in one SQLite store; control plane and headless Chromium on
-the same machine. Times are from the browser's own clock: what is measured is what is seen. The
-browser has been signed in before; of the console's files it has none.
+One SQLite store has 1,000 clusters with 100,000 services; control plane and headless Chromium run
+on the same machine. Times come from the browser's clock, and so measure what users see. The browser
+is signed in, with an empty cache.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ from towline.demo.stage import wait_until
 
 OPENINGS, FILTERS, CHANGES = 5, 8, 12
 HALF_AN_HOUR = 1_800
-"""Changes: as many as the map tells of in half an hour, at most one a second."""
+"""Number of changes that the map shows in half an hour, at one per second."""
 _BATCH = 60
 _PATIENCE = 60_000
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _SERVE = [sys.executable, "-c", "from towline.cli import main; main()", "serve"]
 _TOTAL = ".summary strong"
-# Resolves with the time at which something holds, a frame after it does.
+# Resolves with the time when a condition becomes true, one frame later.
 _WHEN = """(holds) => new Promise((done) => {
   const look = () => requestAnimationFrame(() => holds() ? done(performance.now()) : look());
   look();
@@ -77,7 +77,7 @@ _SCRIPT_BYTES = """() => performance.getEntriesByType("resource")
 
 
 class Served:
-    """A control plane on a store of many services."""
+    """Control plane with a store of many services."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -91,7 +91,7 @@ class Served:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """The process, ready to answer."""
+        """Runs the process; yields when it is ready."""
         with self._log.open("ab") as log:
             process = subprocess.Popen(self._command, stdout=log, stderr=log)
         try:
@@ -103,7 +103,7 @@ class Served:
 
     @property
     def token(self) -> str:
-        """The administrator's."""
+        """Token of the administrator."""
         return (self.folder / "admin.token").read_text().strip()
 
     def client(self) -> Client:
@@ -111,7 +111,7 @@ class Served:
         return Client(Target(self._https, self.token, authority))
 
     def fill(self) -> None:
-        """Make clusters and services, while nothing runs."""
+        """Creates clusters and services while the control plane is stopped."""
 
         async def filled() -> None:
             engine = make_engine(sqlite_url(self.folder))
@@ -122,16 +122,16 @@ class Served:
 
     def _answers(self, process: subprocess.Popen[bytes]) -> bool:
         if process.poll() is not None:
-            raise Unavailable(f"the control plane has ended:\n{self._log.read_text()[-2000:]}")
+            raise Unavailable(f"the control plane exited:\n{self._log.read_text()[-2000:]}")
         needed = (self.folder / "tls" / "ca.crt", self.folder / "admin.token")
-        if not all(one.exists() for one in needed):
+        if not all(file.exists() for file in needed):
             return False
         self.client().ask("{ me { id } }")
         return True
 
 
 class Console:
-    """The console in a browser whose user is signed in."""
+    """Console in a browser with a signed-in user."""
 
     def __init__(self, browser: Browser, served: Served) -> None:
         self._context = _context(browser, served)
@@ -139,12 +139,12 @@ class Console:
         self._open("/", _MAP_IS_THERE)
 
     def openings(self, path: str, is_there: str) -> list[float]:
-        """Milliseconds from an empty tab to what is to be there, without any file of it."""
+        """Milliseconds from an empty tab until an element is visible, with an empty cache."""
         return [self._open(path, is_there) for _ in range(OPENINGS)]
 
     @contextmanager
     def page(self) -> Generator[Page]:
-        """A tab with the map, at rest."""
+        """Opens a tab with the map, and waits until it is idle."""
         page = self._context.new_page()
         page.goto("/")
         page.evaluate(_MAP_IS_THERE)
@@ -171,7 +171,7 @@ def _context(browser: Browser, served: Served) -> BrowserContext:
 
 
 def _filters(page: Page) -> tuple[list[float], list[float]]:
-    """Milliseconds from the last letter to the answer, and of the same question as one request."""
+    """Milliseconds from the last keystroke to the result, and of the same query as a request."""
     shown, asked = [], []
     field = page.get_by_role("searchbox", name="Filter services")
     for number in range(FILTERS):
@@ -189,7 +189,7 @@ def _filters(page: Page) -> tuple[list[float], list[float]]:
 
 
 def _scrolled(page: Page) -> list[float]:
-    """The long tasks, in milliseconds, while the map is scrolled through and back."""
+    """Long tasks in milliseconds while scrolling through the map and back."""
     page.evaluate(_LONG_TASKS)
     page.mouse.move(700, 500)
     for step in range(60):
@@ -199,7 +199,7 @@ def _scrolled(page: Page) -> list[float]:
 
 
 def _changes(page: Page, change: Callable[[int], None]) -> list[float]:
-    """Milliseconds from the call that changes a service until the map's figures say so."""
+    """Milliseconds from a call that changes a service until the map shows it."""
     paused = page.locator(".summary li", has_text="Paused").locator("strong")
     times = []
     for number in range(CHANGES):
@@ -214,7 +214,7 @@ def _changes(page: Page, change: Callable[[int], None]) -> list[float]:
 
 
 def _changer(served: Served) -> Callable[[int], None]:
-    """Pauses a service, or lets it go on: the n-th call, service n/2."""
+    """Returns a function that pauses or resumes a service: call n changes service n/2."""
     client = served.client()
 
     def change(number: int) -> None:
@@ -229,7 +229,7 @@ def _changer(served: Served) -> Callable[[int], None]:
 
 
 class Stream:
-    """The map's messages on their way to a page; as many more as one likes."""
+    """Intercepts the map's messages to a page, and can inject more."""
 
     def __init__(self) -> None:
         self._route: WebSocketRoute | None = None
@@ -238,13 +238,13 @@ class Stream:
         self.largest = 0
 
     def pass_on(self, route: WebSocketRoute) -> None:
-        """Let everything through, and look at it."""
+        """Passes all messages on, and records them."""
         self._route = route
         server = route.connect_to_server()
         server.on_message(self._pass)
 
     def change(self, number: int) -> None:
-        """Tell the page that the services of one cluster are otherwise; the n-th time."""
+        """Sends the n-th message about changed services of one cluster."""
         if self._route is None:
             raise Unavailable("the page has opened no connection")
         row = self._rows[number % len(self._rows)]
@@ -253,12 +253,12 @@ class Stream:
         self._route.send(json.dumps({"id": self._id, "type": "next", "payload": delta}))
 
     def change_all(self, page: Page, count: int) -> None:
-        """So many changes, as quickly as the page takes them."""
+        """Sends `count` changes as fast as the page processes them."""
         for number in range(count):
             self.change(number)
             if number % _BATCH == 0:
                 page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
-        # Until it has painted the last of them and has nothing more to do.
+        # Waits until the page has painted the last change and is idle.
         page.evaluate(_IDLE)
 
     def _pass(self, message: str | bytes) -> None:
@@ -271,13 +271,13 @@ class Stream:
 
 
 def _heap(session: CDPSession) -> float:
-    """Megabytes in use by scripts after all that is not needed was given back."""
+    """JavaScript heap in megabytes after a garbage collection."""
     session.send("HeapProfiler.collectGarbage")
     return session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
 
 
 def _steady(browser: Browser, served: Served) -> tuple[float, float, int]:
-    """The heap before and after half an hour's changes, told at once; the largest message."""
+    """Heap before and after the changes of half an hour, and the largest message."""
     stream = Stream()
     context = _context(browser, served)
     page = context.new_page()
@@ -285,7 +285,7 @@ def _steady(browser: Browser, served: Served) -> tuple[float, float, int]:
     session = context.new_cdp_session(page)
     page.goto("/")
     page.evaluate(_MAP_IS_THERE)
-    # Once round the fleet: each row has then been replaced.
+    # One round through the fleet replaces each row.
     stream.change_all(page, CLUSTERS)
     before = _heap(session)
     stream.change_all(page, HALF_AN_HOUR)
@@ -295,19 +295,19 @@ def _steady(browser: Browser, served: Served) -> tuple[float, float, int]:
 
 
 def measure(browser: Browser, served: Served, report: Report) -> None:
-    """All figures of the fleet page."""
+    """Measures all figures of the fleet page."""
     console = Console(browser, served)
     opened = console.openings("/", _MAP_IS_THERE)
     framed = console.openings("/no/such/page", _FRAME_IS_THERE)
     report.add("fleet page ready", opened, "ms", goal=1_500)
-    report.add("fleet page beside its frame", opened, "ms",
+    report.add("fleet page, relative to its frame", opened, "ms",
                baseline="a page without content", baseline_values=framed)  # fmt: skip
     with console.page() as page:
         report.add("script of the fleet page, compressed",
                    [page.evaluate(_SCRIPT_BYTES) / 1000], "kB", goal=200)  # fmt: skip
         shown, asked = _filters(page)
-        report.add("filter answered", shown, "ms", goal=300)
-        report.add("filter answered, beside the API", shown, "ms",
+        report.add("filter result", shown, "ms", goal=300)
+        report.add("filter result, relative to the API", shown, "ms",
                    baseline="the same map as one request", baseline_values=asked)  # fmt: skip
         tasks = _scrolled(page)
         report.add("longest task while scrolling", [max(tasks, default=0.0)], "ms", goal=100)
@@ -321,7 +321,7 @@ def measure(browser: Browser, served: Served, report: Report) -> None:
 
 
 def main() -> None:
-    """Make the store, serve it, look at it."""
+    """Fills the store, serves it, runs the measurements."""
     program = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if program is None:
         print("bench console: Chromium is needed on the PATH", file=sys.stderr)

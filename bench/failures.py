@@ -1,7 +1,7 @@
-"""How long it takes until all is well again: `python -m bench.failures`.
+"""Measures recovery of the git cache after failures: `python -m bench.failures`.
 
-Three replicas of the git cache with their usual leases, Redis and a git server; one of them is
-frozen, killed or damaged, and the clock runs until the next commit is known and rendered.
+Three replicas of the git cache run with default leases, Redis and a Git server. Each scenario
+freezes, kills or damages one of them, and measures the time until the next commit is rendered.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ READS = 200
 
 
 class Shop:
-    """A repository of one service, and a control plane's view of it."""
+    """Repository with one service, and a control plane's client for it."""
 
     def __init__(self, repository: Repository, client: RemoteGitCache) -> None:
         self.client = client
@@ -37,13 +37,13 @@ class Shop:
         self.sha = ""
 
     async def follow(self) -> None:
-        """Until the first commit is rendered."""
+        """Waits until the first commit is rendered."""
         self._commit()
         self.client.follow(spec(NAME, self._repository))
         await self._rendered()
 
     async def next(self) -> float:
-        """Seconds until a further commit, which is hinted at, is known and rendered."""
+        """Seconds until another commit, with a webhook hint, is fetched and rendered."""
         await asyncio.to_thread(self._commit)
         started = time.perf_counter()
         await self.client.hint(NAME, {MAIN: self.sha})
@@ -51,7 +51,7 @@ class Shop:
         return time.perf_counter() - started
 
     async def read(self) -> float:
-        """Milliseconds until an agent's bundle is there."""
+        """Milliseconds to read a bundle."""
         started = time.perf_counter()
         await self._read()
         return (time.perf_counter() - started) * 1000
@@ -70,7 +70,7 @@ class Shop:
 
 
 async def redis_frozen(report: Report, tier: Replicas, shop: Shop) -> None:
-    """Nobody may fetch; what is known is answered."""
+    """Frozen Redis: no replica may fetch, but known bundles are served."""
     os.kill(tier.redis_pid, signal.SIGSTOP)
     try:
         started = time.perf_counter()
@@ -83,7 +83,7 @@ async def redis_frozen(report: Report, tier: Replicas, shop: Shop) -> None:
 
 
 async def pack_damaged(report: Report, tier: Replicas, shop: Shop) -> None:
-    """The owner's copy holds nothing that can be read."""
+    """Damaged clone of the owner."""
     clone = tier.folder / tier.owner(NAME) / "git" / "repositories"
     for path in [*clone.glob("*/objects/??/*"), *clone.glob("*/objects/pack/*.pack")]:
         path.chmod(0o644)
@@ -92,7 +92,7 @@ async def pack_damaged(report: Report, tier: Replicas, shop: Shop) -> None:
 
 
 async def owner_paused(report: Report, tier: Replicas, shop: Shop) -> None:
-    """It believes to own the repository still when it comes back."""
+    """Paused owner, which still believes to own the repository when it resumes."""
     owner = tier.owner(NAME)
     os.kill(tier.pids[owner], signal.SIGSTOP)
     report.add("owner paused: until the next commit is rendered", [await shop.next()], "s")
@@ -101,17 +101,17 @@ async def owner_paused(report: Report, tier: Replicas, shop: Shop) -> None:
     await asyncio.sleep(PAUSED_SECONDS)
     state = shop.client.state(NAME)
     if state is None or state.commits["main"].sha != newest:
-        raise RuntimeError("the one that was paused has taken something back")
+        raise RuntimeError("the paused replica has reverted a newer state")
 
 
 async def owner_killed(report: Report, tier: Replicas, shop: Shop) -> None:
-    """Bundles have a second copy; fetching waits for the lease."""
+    """Killed owner: bundles have a second copy, but fetching waits for the lease."""
     os.kill(tier.pids[tier.owner(NAME)], signal.SIGKILL)
     report.add("owner killed: until the next commit is rendered", [await shop.next()], "s")
 
 
 async def main() -> None:
-    """Run all, one after another, on the same replicas."""
+    """Runs all scenarios in sequence on the same replicas."""
     report = Report("failures")
     with tempfile.TemporaryDirectory() as folder, git_server() as server:
         repository = server.create_repository("shop")

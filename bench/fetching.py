@@ -1,7 +1,7 @@
-"""Measures the git side: `python -m bench.fetching`. Every figure stands beside git's own.
+"""Measures polling and fetching: `python -m bench.fetching`; git is the baseline of every figure.
 
-Polls of a server that always says the same, small changes in a small and in large repositories,
-the first clone of a large one, a line of a gigabyte.
+Scenarios: polls of a server with a fixed response, small changes in small and large repositories,
+the first clone of a large repository, and a line of 1 GB.
 """
 
 import asyncio
@@ -43,14 +43,14 @@ ADVERTISED = b"".join(
     [
         pktline.encode(b"# service=git-upload-pack\n"),
         pktline.FLUSH,
-        *(pktline.encode(one) for one in (b"version 2\n", b"ls-refs\n", b"object-format=sha1\n")),
+        *(pktline.encode(line) for line in (b"version 2\n", b"ls-refs\n", b"object-format=sha1\n")),
         pktline.FLUSH,
     ]
 )
 
 
 async def answer(request: web.Request) -> web.Response:
-    """What a server with one branch says: only the client is measured."""
+    """Fixed response of a server with one branch: only the client is measured."""
     kind = "advertisement" if request.method == "GET" else "result"
     body = ADVERTISED if request.method == "GET" else ANSWER
     await request.read()
@@ -58,7 +58,7 @@ async def answer(request: web.Request) -> web.Response:
 
 
 def serve(port: int, certificate: str = "", key: str = "") -> None:
-    """Be that server, by TLS if there is a certificate (PEM files)."""
+    """Runs that server, with TLS if a certificate (PEM files) is given."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     tls = None
@@ -70,17 +70,17 @@ def serve(port: int, certificate: str = "", key: str = "") -> None:
 
 @asynccontextmanager
 async def mirror(lean_entries: int = 20_000) -> AsyncGenerator[Mirror]:
-    """The git side in a folder of its own."""
+    """Creates a mirror in a temporary folder."""
     options = MirrorOptions(per_second=1e6, lean_entries=lean_entries)
     with tempfile.TemporaryDirectory() as folder:
-        one = Mirror(Path(folder) / "home", options, SystemClock())
-        await one.open()
-        yield one
-        await one.close()
+        opened = Mirror(Path(folder) / "home", options, SystemClock())
+        await opened.open()
+        yield opened
+        await opened.close()
 
 
 def spec(name: str, url: str) -> RepositorySpec:
-    """Follow main."""
+    """Specification of a repository that follows main."""
     return RepositorySpec(RepositoryId(name), url, frozenset({"main"}))
 
 
@@ -91,7 +91,7 @@ def children() -> float:
 
 
 async def polls(report: Report) -> None:
-    """Polls without and with TLS."""
+    """Measures polls without and with TLS."""
     await _polls(report, "canned answers", 1 / 20)
     with tempfile.TemporaryDirectory() as folder:
         now = SystemClock().now()
@@ -107,7 +107,7 @@ async def _polls(
     authority: Path | None = None,
     signed: Credentials | None = None,
 ) -> None:
-    """CPU of the client for one poll, beside that of `git ls-remote`."""
+    """CPU time of the client per poll, compared with `git ls-remote`."""
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "bench.fetching", str(port)]
     command += [str(signed.certificate), str(signed.key)] if signed else []
@@ -115,12 +115,12 @@ async def _polls(
     url = f"{'https' if signed else 'http'}://127.0.0.1:{port}/x"
     text = await asyncio.to_thread(authority.read_text) if authority else None
     trusted = GitCredentials(authority=text) if text else None
-    async with mirror() as one:
+    async with mirror() as opened:
         follow = replace(spec("poll", url), credentials=trusted)
-        await _until_up(lambda: one.lister.list_refs(follow, [MAIN]))
+        await _until_up(lambda: opened.lister.list_refs(follow, [MAIN]))
         started = time.thread_time()
         for _ in range(POLLS):
-            await one.lister.list_refs(follow, [MAIN])
+            await opened.lister.list_refs(follow, [MAIN])
         ours = (time.thread_time() - started) / POLLS
     before = children()
     for _ in range(LISTINGS):
@@ -129,7 +129,7 @@ async def _polls(
     server.kill()
     await server.wait()
     report.add(
-        f"client CPU of a poll, {name}",
+        f"client CPU per poll, {name}",
         [ours * 1000],
         "ms",
         baseline="git ls-remote",
@@ -139,7 +139,7 @@ async def _polls(
 
 
 def _ls_remote(url: str, authority: Path | None) -> None:
-    """git as it is, but for whom it trusts."""
+    """Runs `git ls-remote` with the test CA."""
     env = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
     trust = ["-c", f"http.sslCAInfo={authority}"] if authority else []
     command = ["git", *trust, "ls-remote", url, MAIN]
@@ -157,18 +157,18 @@ async def _until_up(work: Callable[[], Awaitable[object]]) -> None:
 
 
 async def changes(report: Report, name: str, repository: Repository, path: str) -> None:
-    """A commit of one file, fetched by one request, beside `git fetch --depth=1`."""
+    """Fetches a commit of one file with one request, compared with `git fetch --depth=1`."""
     quick, ordinary = [], []
-    async with mirror(lean_entries=1_000_000) as one:
+    async with mirror(lean_entries=1_000_000) as opened:
         follow = spec(name, repository.url)
-        clone = one.clones.clone(follow)
+        clone = opened.clones.clone(follow)
         sha = await asyncio.to_thread(repository.commit, {path: "n: 0\n"})
-        await one.clones.fetch(follow, {"m": sha})
+        await opened.clones.fetch(follow, {"m": sha})
         for number in range(COMMITS):
             sha = await asyncio.to_thread(repository.commit, {path: f"a: {number}\n"})
             started = time.perf_counter()
-            if not await one.quick.fetch(follow, clone, {"m": sha}):
-                raise RuntimeError("the quick way did not work")
+            if not await opened.quick.fetch(follow, clone, {"m": sha}):
+                raise RuntimeError("the fast path was not used")
             quick.append((time.perf_counter() - started) * 1000)
             sha = await asyncio.to_thread(repository.commit, {path: f"b: {number}\n"})
             ordinary.append(await _ordinary(clone.path, repository.url, sha))
@@ -191,14 +191,14 @@ async def _ordinary(clone: Path, url: str, sha: str) -> float:
 
 
 async def first_clone(report: Report, repository: Repository) -> None:
-    """The first clone of a large repository, beside `git clone --depth=1`."""
+    """Clones a large repository, compared with `git clone --depth=1`."""
     sha = repository.resolve(MAIN) or ""
-    async with mirror() as one:
+    async with mirror() as opened:
         follow = spec("large", repository.url)
         started = time.perf_counter()
-        await one.clones.fetch(follow, {"m": sha})
+        await opened.clones.fetch(follow, {"m": sha})
         ours = (time.perf_counter() - started) * 1000
-        size = await one.clones.size(follow) or 0
+        size = await opened.clones.size(follow) or 0
     with tempfile.TemporaryDirectory() as folder:
         command = ["git", "clone", "-q", "--bare", "--depth=1", repository.url, f"{folder}/x"]
         started = time.perf_counter()
@@ -222,7 +222,7 @@ async def first_clone(report: Report, repository: Repository) -> None:
 
 
 async def huge_line(report: Report, server: GitServer) -> None:
-    """What a line of a gigabyte takes until it is refused."""
+    """Cost of a line of 1 GB until it is rejected."""
     repository = server.create_repository("huge")
     await asyncio.to_thread(repository.commit, {"web/a.yaml": "a: 1\n"})
     await asyncio.to_thread(hugeline.push, repository)
@@ -236,11 +236,11 @@ async def huge_line(report: Report, server: GitServer) -> None:
 
 
 def _size(folder: Path) -> int:
-    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 async def main() -> None:
-    """Run all measurements."""
+    """Runs all measurements."""
     report = Report("fetching")
     await polls(report)
     with git_server() as server:

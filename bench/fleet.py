@@ -1,4 +1,4 @@
-"""Services for a fleet: one definition for 500 clusters beside 500 services made one by one."""
+"""Compares a global service on 500 clusters with 500 separate services."""
 
 import asyncio
 import tempfile
@@ -29,7 +29,7 @@ RUNS = 2
 
 
 class Stand:
-    """Clusters on SQLite, a repository, and the verbs that are compared."""
+    """Clusters on SQLite, a repository, and the operations to compare."""
 
     def __init__(self, store: SqlStore) -> None:
         sealer = EnvelopeSealer(b"k" * 32)
@@ -41,7 +41,7 @@ class Stand:
         self.change = ServiceChange()
 
     async def fill(self) -> None:
-        """Register the clusters."""
+        """Registers the clusters."""
         change = RepositoryChange(url="https://git.example.org/fleet.git")
         repository = await Repositories(self.deps).create(SYSTEM, change)
         clusters = Clusters(self.deps)
@@ -53,37 +53,37 @@ class Stand:
         )
 
     async def one_by_one(self, name: str) -> tuple[float, float]:
-        """Seconds to make a service in each cluster, and to change all of them."""
+        """Seconds to create a service in each cluster, and to update all of them."""
         change = replace(self.change, name=name)
         start = perf_counter()
         made = [await self.services.create(SYSTEM, id, None, change) for id in self.ids]
         middle = perf_counter()
-        for one in made:
-            await self.services.update(SYSTEM, one.id, ServiceChange(ref="next"))
+        for service in made:
+            await self.services.update(SYSTEM, service.id, ServiceChange(ref="next"))
         return middle - start, perf_counter() - middle
 
     async def as_one(self, name: str) -> tuple[float, float, float]:
-        """Seconds to make, to change, and to see that there is nothing to do."""
+        """Seconds to create, to update, and to evaluate an unchanged global service."""
         template = replace(self.change, name=name)
         change = GlobalChange(DefinitionChange(name=name), template=template)
         start = perf_counter()
-        one = await self.globals.create(SYSTEM, change)
-        await self._look(one)
+        created = await self.globals.create(SYSTEM, change)
+        await self._look(created)
         made = perf_counter()
         change = GlobalChange(template=ServiceChange(ref="next"))
-        await self.globals.update(SYSTEM, one.id, change)
-        await self._look(one)
+        await self.globals.update(SYSTEM, created.id, change)
+        await self._look(created)
         changed = perf_counter()
-        await self._look(one)
+        await self._look(created)
         return made - start, changed - made, perf_counter() - changed
 
-    async def _look(self, one: GlobalService) -> None:
-        plan = await self.targets.reconcile(f"{one.kind.value}/{one.id}")
+    async def _look(self, service: GlobalService) -> None:
+        plan = await self.targets.reconcile(f"{service.kind.value}/{service.id}")
         assert plan is not None and not plan.problems
 
 
 async def measure(folder: Path) -> None:
-    """Both ways in turn."""
+    """Measures both alternately."""
     engine = make_engine(sqlite_url(folder))
     await migrate(engine)
     store = SqlStore(engine)
@@ -95,33 +95,33 @@ async def measure(folder: Path) -> None:
     report = Report("fleet")
     report.add(
         f"global service reaches {CLUSTERS} clusters",
-        [one[0] for one in whole],
+        [run[0] for run in whole],
         "s",
         baseline="services made one by one",
-        baseline_values=[one[0] for one in single],
+        baseline_values=[run[0] for run in single],
         goal=0.5,
     )
     report.add(
         f"changed template reaches {CLUSTERS} clusters",
-        [one[1] for one in whole],
+        [run[1] for run in whole],
         "s",
         baseline="services changed one by one",
-        baseline_values=[one[1] for one in single],
+        baseline_values=[run[1] for run in single],
         goal=0.5,
     )
     report.add(
-        f"look at {CLUSTERS} clusters with nothing to do",
-        [one[2] for one in whole],
+        f"evaluate {CLUSTERS} unchanged clusters",
+        [run[2] for run in whole],
         "s",
         baseline="services changed one by one",
-        baseline_values=[one[1] for one in single],
+        baseline_values=[run[1] for run in single],
         goal=0.05,
     )
     report.write()
 
 
 def main() -> None:
-    """Measure in a folder of its own."""
+    """Runs the measurements in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(measure(Path(folder)))
 

@@ -1,6 +1,6 @@
-"""Measures the git cache against a real git server: `python -m bench.gitcache`.
+"""Measures the git cache against a real Git server: `python -m bench.gitcache`.
 
-Every figure that has a baseline is measured beside it in the same run.
+Figures and their baselines are measured in the same run.
 """
 
 import asyncio
@@ -45,19 +45,19 @@ def manifest(name: str, value: int) -> str:
 
 
 def spec(name: str, repository: Repository, folders: Iterable[str] = ()) -> RepositorySpec:
-    """Follow main; `folders` are those of services."""
+    """Specification that follows main; `folders`: folders of services."""
     refs, used = frozenset({"main"}), frozenset(folders)
     return RepositorySpec(RepositoryId(name), repository.url, refs, folders=used)
 
 
 def cpu(who: int) -> float:
-    """CPU seconds that this process (or its ended children) has used."""
+    """CPU seconds of this process, or of its ended children."""
     usage = resource.getrusage(who)
     return usage.ru_utime + usage.ru_stime
 
 
 async def polls(report: Report, repository: Repository) -> None:
-    """CPU of the client for one poll, beside that of `git ls-remote`."""
+    """CPU time of the client per poll, compared with `git ls-remote`."""
     folder = tempfile.TemporaryDirectory()
     mirror = Mirror(Path(folder.name), MirrorOptions(per_second=10_000), SystemClock())
     lister = mirror.lister
@@ -76,7 +76,7 @@ async def polls(report: Report, repository: Repository) -> None:
         await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
     theirs = (cpu(resource.RUSAGE_CHILDREN) - before) / 20 - 2 * backend
     report.add(
-        "client CPU of a poll",
+        "client CPU per poll",
         [ours * 1000],
         "ms",
         baseline="git ls-remote",
@@ -86,14 +86,14 @@ async def polls(report: Report, repository: Repository) -> None:
 
 
 async def timed(work: Callable[[], Awaitable[object]]) -> float:
-    """Milliseconds that some work takes."""
+    """Milliseconds of some work."""
     started = time.perf_counter()
     await work()
     return (time.perf_counter() - started) * 1000
 
 
 async def settle_at(cache: GitCache | RemoteGitCache, name: str, sha: str) -> None:
-    """Wait until main is known to be at a commit."""
+    """Waits until the cache knows a commit of main."""
     arrived = asyncio.Event()
     cache.on_state(lambda state: _check(state, name, sha, arrived))
     state = cache.state(RepositoryId(name))
@@ -109,7 +109,7 @@ def _check(state, name: str, sha: str, arrived: asyncio.Event) -> None:
 
 
 async def keys(report: Report, cache: GitCache, server: GitServer) -> None:
-    """Re-keying 10,000 sibling folders after a commit that changes one."""
+    """Computes the keys of 10,000 folders after a commit that changes one."""
     repository = server.create_repository("mono")
     files = {f"services/s{n:05}/a.yaml": f"n: {n}\n" for n in range(FOLDERS)}
     sha = await asyncio.to_thread(repository.commit, files)
@@ -131,7 +131,7 @@ async def keys(report: Report, cache: GitCache, server: GitServer) -> None:
 
 
 async def path(report: Report, cache: GitCache, server: GitServer) -> None:
-    """Commit to rendered bundle, by webhook hint, one of 200 services."""
+    """Time from commit to rendered bundle with a webhook hint, for one of 200 services."""
     name = RepositoryId("shop")
     repository = server.create_repository("shop")
     files = {f"s{n:03}/a.yaml": manifest(f"s{n:03}", 0) for n in range(SERVICES)}
@@ -164,17 +164,17 @@ async def path(report: Report, cache: GitCache, server: GitServer) -> None:
 
 
 async def _render_all(cache: GitCache, name: RepositoryId, sha: str, folders: list[str]) -> None:
-    await asyncio.gather(*(cache.render(RenderRequest(name, sha, one)) for one in folders))
+    await asyncio.gather(*(cache.render(RenderRequest(name, sha, folder)) for folder in folders))
 
 
 async def three_hundred(report: Report, repository: Repository, folder: Path) -> None:
-    """What following 300 repositories costs that are asked every second and do not move."""
+    """Cost of polling 300 unchanged repositories every second."""
     line = f"{repository.resolve(MAIN)} refs/heads/other\n".encode()
     answer = b"%04x%b0000" % (len(line) + 4, line)
     program = [sys.executable, "-m", "bench.gitstand.canned", answer.hex()]
     canned = await asyncio.create_subprocess_exec(*program, stdout=subprocess.PIPE)
     if canned.stdout is None:
-        raise RuntimeError("the canned server has no output")
+        raise RuntimeError("the canned server printed nothing")
     port = int(await canned.stdout.readline())
     poll = PollSettings(seconds=1, requests_per_second=10_000)
     cache = build(GitCacheSettings(data_dir=folder, poll=poll), SystemClock())
@@ -192,22 +192,22 @@ async def three_hundred(report: Report, repository: Repository, folder: Path) ->
     canned.terminate()
     await canned.wait()
     if asked != MANY:
-        raise RuntimeError(f"only {asked} of {MANY} are asked: {failed[:1]}")
+        raise RuntimeError(f"only {asked} of {MANY} are polled: {failed[:1]}")
     report.add(f"{MANY} repositories asked every second", [share], "cores", goal=0.25)
 
 
 def own_memory() -> int:
-    """Bytes that this process and its children share with nobody."""
+    """Private memory of this process and its children in bytes."""
     found = 0
     children = Path("/proc/self/task").glob("*/children")
-    for pid in ["self", *(pid for one in children for pid in one.read_text().split())]:
+    for pid in ["self", *(pid for child in children for pid in child.read_text().split())]:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        found += sum(int(one.split()[1]) for one in lines if one.startswith("Private_"))
+        found += sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
     return found << 10
 
 
 async def open_copies(report: Report, server: GitServer, folder: Path) -> None:
-    """What each copy takes of memory that renders read from now and then."""
+    """Memory of each clone that renders occasionally read."""
     mirror = Mirror(folder, MirrorOptions(per_second=10_000), SystemClock())
     await mirror.open()
     copies = []
@@ -221,7 +221,7 @@ async def open_copies(report: Report, server: GitServer, folder: Path) -> None:
         for follow, sha in part:
             record = await mirror.reader.commit(follow, sha)
             if record is None or not await mirror.reader.walk(follow, record.tree):
-                raise RuntimeError("a copy cannot be read")
+                raise RuntimeError("cannot read a clone")
         sizes.append(own_memory())
     await mirror.close()
     each = (sizes[1] - sizes[0]) / (COPIES - COPIES // 2)
@@ -229,7 +229,7 @@ async def open_copies(report: Report, server: GitServer, folder: Path) -> None:
 
 
 async def main() -> None:
-    """Run all measurements on one server and one cache."""
+    """Runs all measurements with one server and one cache."""
     with GitServer() as server, tempfile.TemporaryDirectory() as folder:
         repository = server.create_repository("small")
         repository.commit({"a.yaml": "a: 1\n"})

@@ -1,7 +1,7 @@
-"""What it costs to be there: start, memory, CPU at rest: `python -m bench.idle`.
+"""Measures start time, memory and CPU of an idle installation: `python -m bench.idle`.
 
-One control plane with its embedded store, one agent, one real API server; nothing to do. The
-limits are those that a small installation can count on, so these figures have no baseline.
+One control plane with its embedded store, one agent and one real API server run without work. The
+figures have goals for a small installation, but no baseline.
 """
 
 import os
@@ -19,7 +19,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Runs the measurements, prints and saves them."""
     report = Report("idle")
     with DemoStage(lambda text: print(text, file=sys.stderr), names=["dev"]) as stage:
         stage.start()
@@ -37,30 +37,31 @@ def main() -> None:
         for (name, pid), goal in zip(programs.items(), (180, 90), strict=True):
             report.add(f"{name} idle, memory", [_resident_megabytes(pid)], "MB", goal=goal)
             used = (_cpu_seconds(pid) - before[name]) * 60 / IDLE_SECONDS
-            report.add(f"{name} idle, CPU a minute", [used], "s")
+            report.add(f"{name} idle, CPU per minute", [used], "s")
     report.write()
 
 
 def _resident_megabytes(pid: int) -> float:
-    """Resident set of a process and its children, as proc(5) gives it."""
+    """Resident set of a process and its children, from proc(5)."""
     pages = sum(
-        int(Path(f"/proc/{one}/statm").read_text().split()[1]) for one in (pid, *_children(pid))
+        int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        for process in (pid, *_children(pid))
     )
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _cpu_seconds(pid: int) -> float:
-    """User and system time of a process and its children."""
+    """User and system CPU time of a process and its children."""
     total = 0
-    for one in (pid, *_children(pid)):
-        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+    for process in (pid, *_children(pid)):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         total += int(fields[11]) + int(fields[12])
     return total / _TICKS
 
 
 def _children(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(one) for task in tasks for one in (task / "children").read_text().split()]
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
 if __name__ == "__main__":

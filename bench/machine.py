@@ -1,4 +1,4 @@
-"""The engine's state machine under random events: how much of it the property test walks."""
+"""Measures the coverage of the pipeline state machine by its property test."""
 
 from collections import Counter
 from typing import get_args
@@ -17,7 +17,7 @@ SEEN: Counter[str] = Counter()
 
 
 class Counted(Walk):
-    """The walk of the test, counted."""
+    """The property test's walk, with counters."""
 
     def check_all(self, before: State, effects: tuple[Effect, ...]) -> None:
         super().check_all(before, effects)
@@ -42,7 +42,7 @@ class Counted(Walk):
 
 
 def covered(sort: str) -> int:
-    """How many different ones of a sort were seen."""
+    """Number of distinct transitions of a kind."""
     return sum(1 for name in SEEN if name.startswith(f"{sort} "))
 
 

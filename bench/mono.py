@@ -1,7 +1,7 @@
-"""Measures three replicas on one large repository: `python -m bench.mono`.
+"""Measures three replicas with one large repository: `python -m bench.mono`.
 
-100,000 files in 10,000 folders of services of fifty teams, as the goals of the git cache mean it.
-Replicas, Redis, git server, readers and the baseline share this machine.
+The repository has 100,000 files in 10,000 service folders of 50 teams, as in the goals of the git
+cache. Replicas, Redis, Git server, readers and the baseline share this machine.
 """
 
 import asyncio
@@ -25,34 +25,34 @@ from towline.demo.gitserver import GitServer, Repository
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 LINES = 20
 NOTES = 9
-"""Files beside the manifest in each folder, which no render reads."""
+"""Number of other files in each folder, which renders do not read."""
 
 
 def service_folders(count: int = FOLDERS) -> list[str]:
-    """Where services lie: a folder for each of fifty teams."""
+    """Folders of services, grouped by 50 teams."""
     return [f"teams/team-{number % 50:02}/services/svc-{number:05}" for number in range(count)]
 
 
 def mono(folders: Sequence[str]) -> dict[str, str]:
-    """The files of the repository: ten for each service, of about a kilobyte."""
+    """Files of the repository: ten per service, about 1 kB each."""
     chance = random.Random(42)
     files: dict[str, str] = {}
     for folder in folders:
         files[f"{folder}/a.yaml"] = service(folder, 0)
         for number in range(NOTES):
             values = chance.randbytes(LINES * 5).hex("\n", 5).split("\n")
-            lines = (f"- name: KEY_{n:02}\n  value: {one}\n" for n, one in enumerate(values))
+            lines = (f"- name: KEY_{n:02}\n  value: {value}\n" for n, value in enumerate(values))
             files[f"{folder}/notes/{number}.md"] = "".join(lines)
     return files
 
 
 def service(folder: str, value: int) -> str:
-    """The manifests of one of them."""
+    """Manifests of one service."""
     return manifest(folder.rpartition("/")[2], value)
 
 
 async def replicas(report: Report, server: GitServer, folder: Path) -> None:
-    """10,000 services in one repository, three replicas, asked at one that is not the owner."""
+    """Measures 10,000 services with three replicas; requests go to a non-owner."""
     repository = server.create_repository("fleet")
     folders = service_folders()
     sha = await asyncio.to_thread(repository.commit, mono(folders))
@@ -65,7 +65,7 @@ async def replicas(report: Report, server: GitServer, folder: Path) -> None:
         first.follow(spec("fleet", repository, folders))
         await settle_at(first, "fleet", sha)
         owner = tier.owner(name)
-        other = next(one for one in NAMES if one != owner)
+        other = next(known for known in NAMES if known != owner)
         client = tier.client(other)
         await client.start()
         client.follow(spec("fleet", repository, folders))
@@ -98,7 +98,7 @@ async def _commits(
     argo: ArgoCheckout,
     folders: list[str],
 ) -> None:
-    """Commit to artefact at a replica that is not the owner, beside Argo CD's way."""
+    """Time from commit to artifact at a non-owner, compared with Argo CD's procedure."""
     name = RepositoryId("fleet")
     ours, theirs, seen, packs = [], [], [], []
     for number in range(1, COMMITS // 2 + 1):
@@ -128,7 +128,7 @@ async def _commits(
 
 
 async def main() -> None:
-    """Run all measurements."""
+    """Runs all measurements."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         with GitServer(Path(folder) / "server") as server:
             report = Report("mono")

@@ -1,7 +1,6 @@
-"""A control plane is gone and comes back, told by the running programs: `python -m bench.outage`.
+"""Prints the course of a control plane outage: `python -m bench.outage`.
 
-One real cluster with its agent. docs/explanation/agent.md shows its output.
-The benchmark judges nothing.
+Runs one real cluster with its agent. docs/explanation/agent.md shows the output, which has no goals.
 """
 
 import json
@@ -16,7 +15,7 @@ _AWAY_SECONDS = 20.0
 
 
 class Story:
-    """Prints what happens and when, seconds since the beginning."""
+    """Prints events with the seconds since the start."""
 
     def __init__(self, stage: DemoStage, member: Member) -> None:
         self._stage = stage
@@ -26,7 +25,7 @@ class Story:
         self._read = len(self._log.read_text().splitlines())
 
     def say(self, text: str) -> None:
-        """One line, after what the agent has written since the last one."""
+        """Prints one line, after the agent's log lines since the last one."""
         lines = self._log.read_text().splitlines()
         for line in lines[self._read :]:
             self._print(f"  agent: {_said(line)}")
@@ -34,12 +33,12 @@ class Story:
         self._print(text)
 
     def until(self, text: str, right: Callable[[], bool]) -> None:
-        """Wait for something and say how long that took."""
+        """Waits for a condition, and prints the time it took."""
         took = wait_until(text, right, 90)
         self.say(f"{text}, after {took:.2f} s")
 
     def live(self) -> str:
-        """The version in the cluster; empty if the object is gone."""
+        """Version in the cluster; empty if the object does not exist."""
         words = ("-n", "shop", "get", "configmap", "settings", "--ignore-not-found", "-o", "json")
         text = self._member.kubectl(*words)
         return json.loads(text)["data"]["version"] if text.strip() else ""
@@ -49,7 +48,7 @@ class Story:
 
 
 def main() -> None:
-    """Tell it."""
+    """Runs the outage."""
     with DemoStage(lambda text: print(text, file=sys.stderr), names=["dev"]) as stage:
         stage.start()
         member = stage.members["dev"]
@@ -74,7 +73,7 @@ def main() -> None:
 
 
 def _said(line: str) -> str:
-    """What a line of the agent's log says, for people."""
+    """Formats a line of the agent's log for people."""
     try:
         said = json.loads(line)
     except json.JSONDecodeError:
@@ -105,9 +104,9 @@ def _deliver(stage: DemoStage, member: Member) -> None:
 
 
 def _told(stage: DemoStage) -> int:
-    """How many healed changes the ledger has."""
+    """Number of healed changes in the ledger."""
     found = stage.ask("{ ledger(first: 50) { edges { node { stage } } } }")["ledger"]
-    return sum(one["node"]["stage"] == "drifted" for one in found["edges"])
+    return sum(edge["node"]["stage"] == "drifted" for edge in found["edges"])
 
 
 if __name__ == "__main__":

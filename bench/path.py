@@ -1,8 +1,8 @@
-"""The whole path, commit pushed → object changed in the cluster: `python -m bench.path`.
+"""Measures the latency from a pushed commit to a changed object: `python -m bench.path`.
 
-Control plane, agent, git server and a real API server run on this machine, 500 services of 5
-objects come from one repository, and a webhook hints at each push. The baseline is what a
-script would do for the same service: git fetch, then kubectl apply --server-side.
+Control plane, agent, Git server and a real API server run on this machine. 500 services with 5
+objects come from one repository, and a webhook follows each push. The baseline is a script for the
+same service: git fetch, then kubectl apply --server-side.
 """
 
 import subprocess
@@ -33,7 +33,7 @@ _STATUSES = """query ($after: String) { serviceDeployments(first: 100, after: $a
 
 @dataclass
 class Watcher:
-    """Sees the value of each ConfigMap of a namespace as soon as the API server tells."""
+    """Watches the values of all ConfigMaps in a namespace."""
 
     member: Member
     namespace: str = NAMESPACE
@@ -41,7 +41,7 @@ class Watcher:
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def start(self) -> subprocess.Popen[str]:
-        """Begin to watch, in a thread."""
+        """Starts watching in a thread."""
         program = self.member.kubectl_program or "kubectl"
         access = self.member.access
         command = [program, f"--kubeconfig={access.kubeconfig}", f"--context={access.context}"]
@@ -52,7 +52,7 @@ class Watcher:
         return process
 
     def wait(self, name: str, value: str, seconds: float = 30.0) -> float:
-        """When the value was seen, in seconds of the performance counter."""
+        """Returns the time of a value, in seconds of the performance counter."""
         with self.changed:
             arrived = self.changed.wait_for(
                 lambda: self.seen.get(name, ("", 0.0))[0] == value, seconds
@@ -71,7 +71,7 @@ class Watcher:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Runs the measurements, prints and saves them."""
     report = Report("path")
     with DemoStage(lambda text: print(text, file=sys.stderr), names=["dev"]) as stage:
         stage.start()
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 class PathBench:
-    """500 services on a started stage."""
+    """500 services in a running demo."""
 
     def __init__(self, stage: DemoStage) -> None:
         self.stage = stage
@@ -105,7 +105,7 @@ class PathBench:
         self.watcher = Watcher(self.member)
 
     def define_services(self) -> float:
-        """Create repository and services; seconds until all are healthy."""
+        """Creates repository and services; returns seconds until all are healthy."""
         files: dict[str, str | bytes | None] = {}
         for number in range(SERVICES):
             files |= {f"s{number:03}/{i}.yaml": _object(number, i, "0") for i in range(OBJECTS)}
@@ -117,14 +117,14 @@ class PathBench:
         return time.perf_counter() - start
 
     def watch(self) -> None:
-        """Watch the objects, and wait until all are seen."""
+        """Watches the objects, and waits until all exist."""
         process = self.watcher.start()
         self.stage.closing.callback(process.kill)
         for number in range(SERVICES):
             self.watcher.wait(_name(number, 0), "0")
 
     def walk(self) -> tuple[list[float], dict[str, list[float]]]:
-        """Milliseconds from commit to object for each run, and of each stage."""
+        """Milliseconds from commit to object for each run, and for each stage."""
         total: list[float] = []
         stages: dict[str, list[float]] = {}
         for count in range(1, RUNS + 1):
@@ -137,7 +137,7 @@ class PathBench:
         return total, stages
 
     def by_hand(self, work_tree: Path) -> list[float]:
-        """The same by git and kubectl alone, in a namespace that nobody else manages."""
+        """Baseline: git and kubectl, in an unmanaged namespace."""
         run("git", "clone", "--quiet", "--depth=1", self.stage.repository.url, str(work_tree))
         self.member.kubectl("create", "namespace", BY_HAND)
         watcher = Watcher(self.member, BY_HAND)
@@ -160,7 +160,7 @@ class PathBench:
     def _one(
         self, number: int, value: str, then: Callable[[int], None], watcher: Watcher
     ) -> tuple[float, float]:
-        """(milliseconds from push to object, time of the push since 1970) of one change."""
+        """Milliseconds from push to object of one change, and the Unix time of the push."""
         path = f"s{number:03}/0.yaml"
         self.stage.repository.commit({path: _object(number, 0, value)}, f"Set {value}")
         pushed, start = datetime.now().timestamp(), time.perf_counter()  # noqa: TID251
@@ -172,7 +172,7 @@ class PathBench:
         hint(self.stage, self.repository_id)
 
     def _stages(self, service_id: str, pushed: float) -> dict[str, float]:
-        """Milliseconds since the push at which each stage was done, as the ledger has them."""
+        """Milliseconds from the push to each stage in the ledger."""
 
         def known() -> bool:
             return {"rendered", "healthy"} <= told(self.stage, service_id).keys()

@@ -1,4 +1,4 @@
-"""Pipelines: events a second of the engine, a roll-out to 1,000 clusters, and what idling costs."""
+"""Measures pipelines: engine events per second, a rollout to 1,000 clusters, and idle cost."""
 
 import asyncio
 import contextlib
@@ -63,7 +63,7 @@ GATE_SECONDS = 4.0
 
 
 def line_of(stages: int, id: str = "p") -> Pipeline:
-    """So many stages of one service each, an approval and a soak between two of them."""
+    """Pipeline with one service per stage, and an approval and a soak between stages."""
     ids = [StageId(f"{id}-stage-{n}") for n in range(stages)]
     gates = (ApprovalRule(), SoakRule(1))
     edges = tuple(
@@ -75,12 +75,12 @@ def line_of(stages: int, id: str = "p") -> Pipeline:
         )
         for a, b in zip(ids, ids[1:], strict=False)
     )
-    rows = tuple(Stage(one, one, (ServiceId(f"service of {one}"),)) for one in ids)
+    rows = tuple(Stage(name, name, (ServiceId(f"service of {name}"),)) for name in ids)
     return validate(Pipeline(id, id, rows, edges))
 
 
 def story(pipeline: Pipeline, releases: int) -> list[tuple[Event, datetime]]:
-    """All events of so many releases that walk through every stage."""
+    """All events of `releases` releases that pass every stage."""
     state, events, now = State(), [], START
 
     def send(event: Event) -> None:
@@ -109,7 +109,7 @@ def story(pipeline: Pipeline, releases: int) -> list[tuple[Event, datetime]]:
 
 
 def replayed(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
-    """Events a second."""
+    """Events per second."""
     state, begun = State(), time.process_time()
     for event, at in events:
         state, _ = step(pipeline, state, event, at)
@@ -117,7 +117,7 @@ def replayed(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
 
 
 def copied(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
-    """How often a second the state at the end can be copied deeply."""
+    """Deep copies of the final state per second."""
     state = State()
     for event, at in events:
         state, _ = step(pipeline, state, event, at)
@@ -128,13 +128,13 @@ def copied(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
 
 
 def waves() -> tuple[Pipeline, State]:
-    """dev → 1,000 clusters in waves of 50; a release has just entered."""
+    """Pipeline from dev to 1,000 clusters in waves of 50, with a release that just started."""
     members = [Member(ServiceId(f"s{n:04}"), f"c{n:04}") for n in range(CLUSTERS)]
     rollout = Rollout(Strategy.WAVES, wave_size=WAVE)
     stage = Stage(
         StageId("prod"),
         "prod",
-        tuple(one.service for one in members),
+        tuple(member.service for member in members),
         rollout=rollout,
         waves=plan(rollout, members),
     )
@@ -148,15 +148,15 @@ def waves() -> tuple[Pipeline, State]:
         StageObserved(dev.id, {dev.services[0]: revision}, Health.HEALTHY, ""),
         START,
     )
-    (wanted,) = [one for one in effects if isinstance(one, RenderStage)]
+    (wanted,) = [effect for effect in effects if isinstance(effect, RenderStage)]
     rendered = Rendered(stage.id, wanted.release, dict.fromkeys(stage.services, revision))
     return pipeline, step(pipeline, state, rendered, START)[0]
 
 
 def rolled_out(seed: int) -> float:
-    """Seconds of our own work for all waves; whoever works dies now and then and begins anew.
+    """CPU seconds for all waves, with workers that are killed and restarted at random.
 
-    A death loses what was not stored: the state is read back, the event comes again.
+    A kill loses unsaved state: the state is read back, and the event is delivered again.
     """
     dice = random.Random(seed)
     pipeline, state = waves()
@@ -174,10 +174,10 @@ def rolled_out(seed: int) -> float:
             state = codec.state_from_json(codec.state_to_json(state))
             continue
         state = after
-        for one in effects:
-            if isinstance(one, Promote) and one.key not in seen:
-                seen.add(one.key)
-                given += one.revisions
+        for effect in effects:
+            if isinstance(effect, Promote) and effect.key not in seen:
+                seen.add(effect.key)
+                given += effect.revisions
     took = time.process_time() - begun
     assert sorted(given) == sorted(state.stages[prod].progress), "skipped or doubled"
     assert set(state.stages[prod].progress.values()) == {Progress.HEALTHY}
@@ -185,9 +185,9 @@ def rolled_out(seed: int) -> float:
 
 
 async def whole(clusters: int, seed: int) -> float:
-    """Seconds a cluster for a promotion with the real store and ledger, of PostgreSQL if there.
+    """Seconds per cluster of a promotion with real store and ledger (PostgreSQL if available).
 
-    Replicas die amid three in ten jobs; agents report. Renders cost nothing here.
+    Replicas are killed during 30 % of the jobs. Agents report, and renders cost nothing.
     """
     programs = find_postgres()
     with contextlib.ExitStack() as stack:
@@ -203,21 +203,23 @@ async def whole(clusters: int, seed: int) -> float:
         await fleet.run()
         took = time.perf_counter() - begun
         services = await fleet.services()
-        everybody = sorted(one.id for one in services)
+        everybody = sorted(service.id for service in services)
         for stage in (LedgerStage.PROMOTED, LedgerStage.HEALTHY):
-            told = sorted(one.service_id for one in await fleet.ledger(stage))
+            told = sorted(event.service_id for event in await fleet.ledger(stage))
             assert told == everybody, f"{stage}: skipped or doubled"
         async with store.read() as tx:
-            records = [one.service_id for one in await tx.revisions.select(actor="pipeline")]
+            records = [
+                revision.service_id for revision in await tx.revisions.select(actor="pipeline")
+            ]
         assert sorted(records) == everybody, "the ledger and the records differ"
-        assert {one.sequence for one in services} == {1}, "given twice"
+        assert {service.sequence for service in services} == {1}, "given twice"
         assert fleet.died > 0
         await store.close()
     return took / clusters
 
 
 async def gates_at_once(folder: Path, gates: int) -> float:
-    """Seconds until a release is in its last stage, past gates that each take four seconds."""
+    """Seconds until a release passes all gates, each of which takes 4 s."""
     store = SqlStore(make_engine(migrated.put_sqlite(folder)))
     rule = HttpRule("https://b.example.org")
     drafts = [GateDraft(f"gate {number}", rule) for number in range(gates)]
@@ -240,7 +242,7 @@ async def gates_at_once(folder: Path, gates: int) -> float:
 
 
 async def idle(folder: Path) -> float:
-    """The share of a core that sweeping over 1,000 idle pipelines of 10 stages takes."""
+    """Share of a core for the sweep over 1,000 idle pipelines with 10 stages."""
     store = SqlStore(make_engine(migrated.put_sqlite(folder)))
     deps = Deps(store, MemoryBus(), None, EnvelopeSealer(b"k" * 32), SystemClock())  # ty: ignore
     now = deps.clock.now()
@@ -272,7 +274,7 @@ def main() -> None:
     report.add("engine, four stages", rates, "events/s", goal=5_000, at_most=False)
     baseline = [copied(pipeline, events) for _ in range(RUNS)]
     report.add(
-        "an event, beside a deep copy of the state",
+        "an event, relative to a deep copy of the state",
         rates,
         "1/s",
         baseline="deepcopy",
@@ -283,7 +285,7 @@ def main() -> None:
     steps = -(-CLUSTERS // WAVE)
     took = [rolled_out(seed) * 1_000 / steps for seed in range(RUNS)]
     report.add("a wave of 50 of 1,000 clusters, workers killed", took, "ms", goal=250)
-    few, cost = (asyncio.run(whole(one, seed=1)) * 1_000 for one in (FEW, CLUSTERS))
+    few, cost = (asyncio.run(whole(size, seed=1)) * 1_000 for size in (FEW, CLUSTERS))
     report.add(
         "a cluster of 1,000, with store, ledger and deaths",
         [cost],

@@ -1,8 +1,8 @@
-"""Commit → dev → job gate → prod on two real clusters, stage by stage: `python -m bench.promotion`.
+"""Measures a promotion from dev through a job gate to prod: `python -m bench.promotion`.
 
-Control plane, two agents, git server and two API servers run on this machine; a webhook hints at
-each push. Our own time is all but the job and the applies. The baseline is what a script would do:
-git fetch, kubectl apply in dev, a job and waiting for it, kubectl apply in prod.
+Control plane, two agents, Git server and two API servers run on this machine; a webhook follows
+each push. Overhead is the total time without the job and the applies. The baseline is a script: git
+fetch, kubectl apply in dev, run a job, kubectl apply in prod.
 """
 
 import json
@@ -46,7 +46,7 @@ _JOB = {
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Runs the measurements, prints and saves them."""
     report = Report("promotion")
     with DemoStage(lambda text: print(text, file=sys.stderr)) as stage:
         stage.start()
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 class PromotionBench:
-    """A service in each of two clusters, and the pipeline between them."""
+    """Services in two clusters with a pipeline."""
 
     def __init__(self, stage: DemoStage) -> None:
         self.stage = stage
@@ -79,10 +79,10 @@ class PromotionBench:
         self.watcher = Watcher(self.members[1], NAMESPACE)
 
     def define(self) -> None:
-        """Repository, services, pipeline; until the first release is in prod."""
+        """Creates repository, services and pipeline; waits until the first release is in prod."""
         self._commit("0")
         self.repository_id = connect(self.stage)
-        self.services = {one.name: self._service(one) for one in self.members}
+        self.services = {member.name: self._service(member) for member in self.members}
         gate = {"name": "check", "type": "JOB"}
         job = {"namespace": NAMESPACE, "manifest": json.dumps(_JOB)}
         stages = [{"name": k, "services": [{"serviceId": v}]} for k, v in self.services.items()]
@@ -93,7 +93,7 @@ class PromotionBench:
         self.watcher.wait(NAME, "0", 60)
 
     def walk(self, number: int) -> dict[str, float]:
-        """Milliseconds from the push until each thing had come about, and `own`."""
+        """Milliseconds from the push to each event, and `own` overhead."""
         value = f"w{number}"
         self._commit(value)
         pushed, begun = datetime.now().timestamp(), time.perf_counter()  # noqa: TID251
@@ -107,12 +107,12 @@ class PromotionBench:
             "promoted": prod["promoted"]["at"],
         }
         found = {name: (seconds(at) - pushed) * 1_000 for name, at in ends.items()}
-        applies = sum(_apply(one["healthy"]["detail"]) for one in (dev, prod))
+        applies = sum(_apply(stage["healthy"]["detail"]) for stage in (dev, prod))
         own = total - JOB_SECONDS * 1_000 - applies
         return {**found, "object in prod": total, "own": own}
 
     def by_hand(self) -> list[float]:
-        """Milliseconds that the script takes, in namespaces that nobody else manages."""
+        """Milliseconds of the baseline script, in unmanaged namespaces."""
         tree = self.stage.folder / "work-tree"
         run("git", "clone", "--quiet", "--depth=1", self.stage.repository.url, str(tree))
         for member in self.members:
@@ -136,7 +136,9 @@ class PromotionBench:
     def _commit(self, value: str) -> None:
         map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}}
         text = yaml.safe_dump({**map, "data": {"v": value}})
-        files: dict[str, str | bytes | None] = {f"{one.name}/0.yaml": text for one in self.members}
+        files: dict[str, str | bytes | None] = {
+            f"{member.name}/0.yaml": text for member in self.members
+        }
         self.stage.repository.commit(files, f"Set {value}")
 
     def _service(self, member: Member) -> str:
@@ -145,21 +147,21 @@ class PromotionBench:
         )
 
     def _told(self, name: str) -> dict[str, Any]:
-        """The ledger's rows of the newest desired state, by stage, once it is healthy."""
+        """Ledger rows of the newest desired state by stage, after it is healthy."""
         service_id = self.services[name]
         wait_until(f"the ledger has {name}", lambda: "healthy" in told(self.stage, service_id))
         return told(self.stage, service_id)
 
     def _opened(self) -> str:
-        """When the gate opened for the release that prod has now."""
+        """Time when the gate passed the current release of prod."""
         found = self.stage.ask(_PIPELINE)["pipeline"]
-        held = next(one["release"]["id"] for one in found["stages"] if one["name"] == "prod")
-        texts = [one for one in found["history"] if one["releaseId"] == held]
-        return next(one["at"] for one in texts if one["text"].startswith("gate check opened"))
+        held = next(stage["release"]["id"] for stage in found["stages"] if stage["name"] == "prod")
+        texts = [event for event in found["history"] if event["releaseId"] == held]
+        return next(event["at"] for event in texts if event["text"].startswith("gate check opened"))
 
 
 def _apply(detail: dict[str, Any]) -> float:
-    """Milliseconds that an agent was busy with applying."""
+    """Milliseconds that an agent spent applying."""
     return (seconds(detail["applied_at"]) - seconds(detail["fetched_at"])) * 1_000
 
 

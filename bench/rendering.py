@@ -1,6 +1,6 @@
 """Measures rendering in real workers: `python -m bench.rendering`.
 
-A figure is one job through the pool, as the git cache asks for it, with a warm worker.
+Each figure is one job of the git cache's pool with a warm worker.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ GROUPS = 3
 
 
 def deployment(name: str, replicas: str) -> str:
-    """A Deployment of usual size."""
+    """Deployment of typical size."""
     return (
         f"apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {name}\n"
         f"  labels: {{app: {name}}}\nspec:\n  replicas: {replicas}\n"
@@ -44,12 +44,12 @@ def deployment(name: str, replicas: str) -> str:
 
 
 def plain() -> dict[str, bytes]:
-    """The manifests as they are."""
+    """Plain manifests."""
     return {f"web/d{n}.yaml": deployment(f"d{n}", "2").encode() for n in range(OBJECTS)}
 
 
 def chart() -> dict[str, bytes]:
-    """The same from a chart."""
+    """The same objects as a chart."""
     files = {
         f"web/templates/d{n}.yaml": deployment(
             "{{ .Release.Name }}-" + str(n), "{{ .Values.replicas }}"
@@ -61,14 +61,14 @@ def chart() -> dict[str, bytes]:
 
 
 def kustomization() -> dict[str, bytes]:
-    """The same with a prefix."""
+    """The same objects as a kustomization with a prefix."""
     names = ", ".join(f"d{n}.yaml" for n in range(OBJECTS))
     text = f"namePrefix: prod-\nresources: [{names}]\n".encode()
     return {**plain(), "web/kustomization.yaml": text}
 
 
 def large() -> dict[str, bytes]:
-    """148 definitions of resources, 14 MB of YAML."""
+    """148 CustomResourceDefinitions, 14 MB of YAML."""
     line = '          field{}: {{type: string, description: "{}"}}\n'
     text = "".join(line.format(n, "what this field is for, in many words " * 3) for n in range(560))
     head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
@@ -78,13 +78,13 @@ def large() -> dict[str, bytes]:
 
 
 def _parse(files: dict[str, bytes]) -> None:
-    """What any tool has to do at least."""
+    """Parses the files, which every tool must do."""
     for data in files.values():
         list(yaml.load_all(data, yaml.CSafeLoader))
 
 
 async def times(work: Callable[[], Awaitable[object]], runs: int = RUNS) -> list[float]:
-    """Milliseconds of each run, after one that warms up."""
+    """Milliseconds of each run, after one warm-up run."""
     await work()
     found = []
     for _ in range(runs):
@@ -95,7 +95,7 @@ async def times(work: Callable[[], Awaitable[object]], runs: int = RUNS) -> list
 
 
 async def renderers(report: Report, folder: Path) -> None:
-    """One render of 20 objects by each renderer."""
+    """Renders 20 objects with each renderer."""
     pool = WorkerPool(1, Limits(30, 768 << 20, 4 << 30, 128 << 20, 10_000), folder / "scratch")
     await pool.start()
     release = HelmRelease("shop", "shop", values="replicas: 3")
@@ -134,7 +134,7 @@ async def renderers(report: Report, folder: Path) -> None:
 
 
 def _kustomize(folder: Path) -> None:
-    """The tool as a person runs it."""
+    """Runs the kustomize tool from the command line."""
     if not folder.exists():
         (folder / "web").mkdir(parents=True)
         for path, data in kustomization().items():
@@ -144,7 +144,7 @@ def _kustomize(folder: Path) -> None:
 
 
 async def groups(report: Report, cache: GitCache, server: GitServer) -> None:
-    """A templated service on 1,000 clusters that differ for it in three ways."""
+    """Renders a templated service for 1,000 clusters with three different inputs."""
     repository = server.create_repository("fleet")
     text = deployment("web", "{{ cluster.tags.size }}")
     sha = await asyncio.to_thread(repository.commit, {"web/a.yaml": text})
@@ -175,7 +175,7 @@ async def groups(report: Report, cache: GitCache, server: GitServer) -> None:
 
 
 async def main() -> None:
-    """Run all measurements."""
+    """Runs all measurements."""
     with GitServer() as server, tempfile.TemporaryDirectory() as name:
         report = Report("rendering")
         await renderers(report, Path(name))

@@ -1,4 +1,4 @@
-"""Figures of a bench run: each beside a baseline of the same run, as a table and as JSON lines."""
+"""Reports of a benchmark as a table and as JSON lines."""
 
 import statistics
 from collections.abc import Sequence
@@ -14,10 +14,11 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured value.
+    """A measured value.
 
-    `ratio` is value to baseline, `goal` the most (`at_most`) or least that the ratio, or without
-    a baseline the value, may be; `spread` is half the distance of the quartiles to the median.
+    `ratio`: value divided by baseline. `goal`: upper limit (lower without `at_most`) of the ratio,
+    or of the value without a baseline. `spread`: half the interquartile range relative to the
+    median.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Figure:
 
 
 class Report:
-    """Collects figures of a group and writes them when all are there."""
+    """Collects the figures of a group, and writes them at the end."""
 
     def __init__(self, group: str) -> None:
         self._group = group
@@ -50,7 +51,7 @@ class Report:
         goal: float | None = None,
         at_most: bool = True,
     ) -> None:
-        """A figure from its runs; the median counts."""
+        """Adds a figure with the median of its runs."""
         value = statistics.median(values)
         base = statistics.median(baseline_values) if baseline_values else None
         ratio = value / base if base else None
@@ -61,7 +62,7 @@ class Report:
         )
 
     def write(self) -> None:
-        """Print the table and write `bench/results/<group>.jsonl`."""
+        """Prints the table and writes `bench/results/<group>.jsonl`."""
         RESULTS.mkdir(exist_ok=True)
         lines = [orjson.dumps(asdict(figure)) for figure in self._figures]
         (RESULTS / f"{self._group}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
@@ -70,8 +71,8 @@ class Report:
             table.add_column(
                 column, justify="left" if column in ("figure", "baseline") else "right"
             )
-        for one in self._figures:
-            table.add_row(*_row(one))
+        for figure in self._figures:
+            table.add_row(*_row(figure))
         Console(width=140).print(table)
 
 
@@ -82,15 +83,17 @@ def _spread(values: Sequence[float]) -> float:
     return (high - low) / 2
 
 
-def _row(one: Figure) -> list[str]:
-    base = "" if one.baseline_value is None else f"{one.baseline}: {one.baseline_value:,.3g}"
-    verdict = {True: "yes", False: "NO", None: ""}[one.ok]
+def _row(figure: Figure) -> list[str]:
+    base = (
+        "" if figure.baseline_value is None else f"{figure.baseline}: {figure.baseline_value:,.3g}"
+    )
+    verdict = {True: "yes", False: "NO", None: ""}[figure.ok]
     return [
-        one.name,
-        f"{one.value:,.4g} {one.unit}",
-        f"{one.spread:,.2g}",
+        figure.name,
+        f"{figure.value:,.4g} {figure.unit}",
+        f"{figure.spread:,.2g}",
         base,
-        "" if one.ratio is None else f"{one.ratio:.2f}",
-        "" if one.goal is None else f"{one.goal:g}",
+        "" if figure.ratio is None else f"{figure.ratio:.2f}",
+        "" if figure.goal is None else f"{figure.goal:g}",
         verdict,
     ]

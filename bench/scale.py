@@ -1,7 +1,7 @@
-"""Many clusters on one control plane, and on several: `python -m bench.scale GROUP…`.
+"""Measures many clusters on one control plane and on replicas: `python -m bench.scale GROUP…`.
 
-Agents are simulated: the real link, without Kubernetes. Groups: connect, idle, commit, hung, noisy,
-replicas, rolling; without one, all in turn. Each writes `bench/results/scale_<group>.jsonl` and its
+Agents are simulated: they use the real protocol, without Kubernetes. Groups: connect, idle, commit,
+hung, noisy, replicas, rolling (default: all). Each writes `bench/results/scale_<group>.jsonl` and
 plots.
 """
 
@@ -30,30 +30,30 @@ COMMITTED = (100, 250, 500, 1000)
 COMMITS = 2
 BESIDE_S = 30.0
 AWAY_S = 10.0
-# As far as an agent's pulses are apart: each is counted once.
+# The interval of an agent's keepalives, so that each is counted once.
 PULSES_S = 12.0
 
 Group = Callable[[Report], Coroutine[Any, Any, None]]
 
 
 def say(text: str) -> None:
-    """Progress, for people."""
+    """Prints progress."""
     print(text, file=sys.stderr, flush=True)
 
 
 async def connect(report: Report) -> None:
-    """2,000 agents that come at once."""
+    """Connects 2,000 agents at once."""
     async with stage_for(Plan(clusters=CONNECTED), 3, None, say) as stage:
         before = stage.hub.gauge.read().cpu
         say("registering")
         took = await stage.grow(CONNECTED)
         used = stage.hub.gauge.read().cpu - before
         report.add(f"connect {CONNECTED:,} agents", [took], "s", goal=10)
-        report.add("register and connect, CPU an agent", [1000 * used / CONNECTED], "ms")
+        report.add("register and connect, CPU per agent", [1000 * used / CONNECTED], "ms")
 
 
 async def idle(report: Report) -> None:
-    """What an agent costs that does nothing, with more and more of them."""
+    """Cost of an idle agent, with a growing number of agents."""
     async with stage_for(Plan(clusters=CONNECTED, seconds=PULSES_S), 3, None, say) as stage:
         outcome = await scenarios.idle(stage)
     _add(report, outcome)
@@ -72,7 +72,7 @@ async def idle(report: Report) -> None:
 
 
 async def commit(report: Report) -> None:
-    """Commits for all of more and more clusters, several times."""
+    """Commits to all clusters, with a growing number of clusters."""
     spreads: dict[int, list[list[float]]] = {}
     used: dict[int, float] = {}
     async with stage_for(Plan(clusters=COMMITTED[-1]), 3, None, say) as stage:
@@ -86,10 +86,10 @@ async def commit(report: Report) -> None:
     fewest, most = COMMITTED[0], COMMITTED[-1]
     took = spreads[most]
     report.add(f"a first service in each of {most:,}", [first], "s")
-    report.add(f"commit to all of {most:,}", [max(one) for one in took], "s", goal=10)
-    report.add("the same, p50", [statistics.median(one) for one in took], "s")
+    report.add(f"commit to all of {most:,}", [max(run) for run in took], "s", goal=10)
+    report.add("the same, p50", [statistics.median(run) for run in took], "s")
     report.add(
-        "the same, CPU a cluster",
+        "the same, CPU per cluster",
         [used[most]],
         "ms",
         baseline=f"of {fewest}",
@@ -102,7 +102,7 @@ async def commit(report: Report) -> None:
 
 
 async def beside(report: Report, name: str) -> None:
-    """Agents with others in trouble beside them, and without."""
+    """Effect of disturbed agents on the others."""
     async with stage_for(Plan(clusters=BESIDE, seconds=BESIDE_S), 3, None, say) as stage:
         await stage.grow(BESIDE)
         await stage.deploy()
@@ -112,7 +112,7 @@ async def beside(report: Report, name: str) -> None:
 
 
 async def replicas(report: Report, away: float) -> None:
-    """Three replicas: one is killed, all are killed, and what two of them do at once."""
+    """Three replicas: kills one, kills all, and measures the throughput of two."""
     async with replicated(say) as (fleet, stage):
         await stage.grow(SHARED)
         await stage.deploy()
@@ -122,7 +122,7 @@ async def replicas(report: Report, away: float) -> None:
 
 
 async def rolling(report: Report, agents: int) -> None:
-    """Each replica in turn is drained and started anew, while users ask 200 times a second."""
+    """Restarts each replica in turn while users send 200 requests per second."""
     async with replicated(say) as (fleet, stage):
         await stage.grow(agents)
         await stage.deploy()
@@ -130,12 +130,12 @@ async def rolling(report: Report, agents: int) -> None:
 
 
 def _add(report: Report, outcome: Outcome) -> None:
-    for one in outcome.figures:
-        report.add(one.name, one.rounds or [one.value], one.unit, goal=one.goal)
+    for figure in outcome.figures:
+        report.add(figure.name, figure.rounds or [figure.value], figure.unit, goal=figure.goal)
 
 
 def _spread(spreads: Mapping[int, Sequence[Sequence[float]]]) -> Curve:
-    """When half of the clusters had told that a commit is there, and when all had."""
+    """Curves of the time until half of the clusters, and all, reported a commit."""
     lines = {
         name: [(size, statistics.median(map(of, took))) for size, took in spreads.items()]
         for name, of in (("all", max), ("half", statistics.median))
@@ -165,13 +165,13 @@ def _groups(away: float, agents: int) -> Mapping[str, Group]:
 
 
 def main() -> None:
-    """Measure the groups that are named."""
+    """Measures the given groups."""
     parser = argparse.ArgumentParser(description="Many clusters on one control plane, and several.")
     parser.add_argument("groups", nargs="*", help="all without")
     parser.add_argument("--away", type=float, default=AWAY_S, help="seconds, of all replicas")
     parser.add_argument("--agents", type=int, default=ROLLED, help="how many a rolling restart has")
     given = parser.parse_args()
-    # What was started ends with it.
+    # Started processes end with this one.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     groups = _groups(given.away, given.agents)
     for name in given.groups or groups:

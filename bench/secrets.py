@@ -1,4 +1,4 @@
-"""Secrets: sealing all anew after a rotation of keys, and rolling one value out to its users."""
+"""Measures secrets: re-encryption after a key rotation, and the rollout of a new value."""
 
 import asyncio
 import tempfile
@@ -44,7 +44,7 @@ CONSUMERS, BATCH = 200, 50
 
 @asynccontextmanager
 async def store_with(kek: bytes) -> AsyncGenerator[tuple[Deps, Keys]]:
-    """An empty store, and the keys over it."""
+    """Creates an empty store with its keys."""
     with tempfile.TemporaryDirectory() as folder:
         store = SqlStore(make_engine(migrated.put_sqlite(Path(folder))))
         ring = EnvelopeSealer(b"k" * 32)
@@ -54,7 +54,7 @@ async def store_with(kek: bytes) -> AsyncGenerator[tuple[Deps, Keys]]:
 
 
 async def sealed_anew(count: int) -> float:
-    """Seconds a value after the data key was rotated."""
+    """Seconds to re-encrypt one value after a rotation of the data key."""
     async with store_with(b"k" * 32) as (deps, keys):
         secrets = Secrets(deps)
         for number in range(count):
@@ -72,7 +72,7 @@ async def sealed_anew(count: int) -> float:
 
 
 async def wrapped_anew() -> float:
-    """Seconds a data key after the key-encryption key was rotated."""
+    """Seconds to rewrap one data key after a rotation of the key-encryption key."""
     async with store_with(b"k" * 32) as (deps, _):
         newer, old, now = LocalKek(b"n" * 32), LocalKek(b"k" * 32), deps.clock.now()
         async with deps.store.write() as tx:
@@ -87,7 +87,7 @@ async def wrapped_anew() -> float:
 
 
 async def rolled_out() -> float:
-    """Seconds a consumer until all have the new version, in batches, all healthy between."""
+    """Seconds per consumer to roll out a new version in batches, all healthy in between."""
     async with store_with(b"k" * 32) as (deps, _):
         secrets, rotations = Secrets(deps), Rotations(deps)
         secret = await secrets.save(ADMIN, "db", SecretChange(b"first"))
@@ -105,8 +105,10 @@ async def rolled_out() -> float:
         for _ in range(CONSUMERS // BATCH):
             await rotations.advance(secret.id)
             async with deps.store.write() as tx:
-                for one in await tx.services.select():
-                    await tx.services.change(one.id, observed=one.sequence, phase=Phase.HEALTHY)
+                for service in await tx.services.select():
+                    await tx.services.change(
+                        service.id, observed=service.sequence, phase=Phase.HEALTHY
+                    )
         took = time.perf_counter() - begun
         held = await secrets.consumers(ADMIN, secret.id)
         assert len(held) == CONSUMERS
@@ -117,17 +119,17 @@ def main() -> None:
     report = Report("secrets")
     few = [asyncio.run(sealed_anew(FEW)) * 1_000 for _ in range(3)]
     many = asyncio.run(sealed_anew(MANY)) * 1_000
-    report.add("a value sealed anew, of 500", few, "ms")
+    report.add("re-encrypt one value, of 500", few, "ms")
     report.add(
-        "a value sealed anew, of 4,000",
+        "re-encrypt one value, of 4,000",
         [many],
         "ms",
         baseline="of 500",
         baseline_values=few,
         goal=1.5,
     )
-    report.add("a data key wrapped anew", [asyncio.run(wrapped_anew()) * 1_000], "ms")
-    report.add("a consumer given a new version", [asyncio.run(rolled_out()) * 1_000], "ms")
+    report.add("rewrap one data key", [asyncio.run(wrapped_anew()) * 1_000], "ms")
+    report.add("roll out a new version to one consumer", [asyncio.run(rolled_out()) * 1_000], "ms")
     report.write()
 
 

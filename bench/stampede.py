@@ -1,8 +1,8 @@
-"""Measures many readers at once: `python -m bench.stampede`.
+"""Measures many concurrent readers: `python -m bench.stampede`.
 
-Three replicas as processes, 2,500 services in one repository. 1,000 of them, which nobody has
-rendered yet, are asked for at a replica that does not own the repository. Replicas, Redis, git
-server and readers share this machine.
+Three replicas run as processes, with 2,500 services in one repository. Readers request 1,000
+services that are not rendered yet, from a replica that does not own the repository. Replicas,
+Redis, Git server and readers share this machine.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ ARCHIVES = 20
 
 
 async def read(client: RemoteGitCache, sha: str, folder: str) -> str:
-    """Have a service rendered and read its bundle, as a control plane does; its digest."""
+    """Renders a service and reads its bundle, as a control plane does; returns the digest."""
     rendered = await client.render(RenderRequest(NAME, sha, folder))
     await client.bundle(rendered.digest)
     return rendered.digest
 
 
 def archived(repository: Repository, folders: Sequence[str]) -> list[float]:
-    """Milliseconds that git takes for an archive of each folder."""
+    """Milliseconds of `git archive` for each folder."""
     times = []
     for folder in folders:
         archive = ["archive", "--format=tar.gz", f"main:{folder}"]
@@ -50,7 +50,7 @@ def archived(repository: Repository, folders: Sequence[str]) -> list[float]:
 async def stampede(
     report: Report, server: GitServer, tier: Replicas, repository: Repository, sha: str
 ) -> None:
-    """At a replica that owns nothing, then at one that made nothing."""
+    """Reads from a replica that owns nothing, then from one that rendered nothing."""
     folders = service_folders(SERVICES)
     first = tier.client(*NAMES)
     await first.start()
@@ -65,7 +65,7 @@ async def stampede(
     distinct, digests = folders[:READERS], []
 
     async def all_of_them() -> None:
-        digests[:] = await asyncio.gather(*(read(client, sha, one) for one in distinct))
+        digests[:] = await asyncio.gather(*(read(client, sha, path) for path in distinct))
 
     server.packs.clear()
     cold = await timed(all_of_them)
@@ -86,19 +86,19 @@ async def stampede(
     report.add("  fetches from the git server for all of them", [packs], "packs", goal=0)
     report.add(f"{READERS:,} bundles, read where none of them was made", [moved], "ms", goal=1500)
     report.add(f"{READERS:,} readers again", [again], "ms")
-    for one in (other, client, first):
-        await one.stop()
+    for process in (other, client, first):
+        await process.stop()
 
 
 async def main() -> None:
-    """Run all measurements."""
+    """Runs all measurements."""
     report = Report("stampede")
     with (
         tempfile.TemporaryDirectory(dir=MEMORY) as folder,
         GitServer(Path(folder) / "server") as server,
     ):
         repository = server.create_repository("fleet")
-        files = {f"{one}/a.yaml": service(one, 0) for one in service_folders(SERVICES)}
+        files = {f"{folder}/a.yaml": service(folder, 0) for folder in service_folders(SERVICES)}
         sha = await asyncio.to_thread(repository.commit, files)
         with Replicas(Path(folder)) as tier:
             await stampede(report, server, tier, repository, sha)

@@ -1,9 +1,8 @@
-"""Subscriptions: `python -m bench.subscriptions`; BENCH_SMALL=1 for a tenth of everything.
+"""Measures subscriptions: `python -m bench.subscriptions`; BENCH_SMALL=1 for a tenth of everything.
 
-10,000 of them are open in one process, 100 a connection, on 1,000 services; then one service after
-the other changes, and ten subscribers are told of each. What a subscription takes of memory, and
-how long after the change the last of them has its event, answered and authorized anew, beside a
-query for the same.
+One process has 10,000 open subscriptions, 100 per connection, on 1,000 services. Services change in
+sequence, with ten subscribers each. Measures memory per subscription, and the time until the last
+subscriber has its event, including authorization; the baseline is a query for the same service.
 """
 
 import asyncio
@@ -39,7 +38,7 @@ LOOK = "query ($id: ID!) { serviceDeployment(id: $id) { %s } }"
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Runs the measurements, prints and saves them."""
     report = Report("subscriptions")
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(_measure(report, Path(folder)))
@@ -70,7 +69,7 @@ async def _measure(report: Report, folder: Path) -> None:
 
 
 class Crowd:
-    """Subscribers, each of which waits for its next event."""
+    """Subscribers that wait for their next event."""
 
     def __init__(self, plane: ControlPlane, token: str) -> None:
         self._plane = plane
@@ -79,7 +78,7 @@ class Crowd:
         self._waiting: dict[str, list[asyncio.Task[Any]]] = {}
 
     async def open(self, services: list[str]) -> None:
-        """Every service is watched by ten, of ten connections."""
+        """Opens ten subscriptions per service, on ten connections."""
         wanted = [id for _ in range(A_SERVICE) for id in services]
         for start in range(0, len(wanted), A_CONNECTION):
             context = Context(self._plane.verbs)
@@ -92,31 +91,31 @@ class Crowd:
         await _idle()
 
     async def tell(self, id: str) -> float:
-        """Milliseconds until all who watch a service have been told of a change."""
+        """Milliseconds until all subscribers of a service received a change."""
         start = time.perf_counter()
-        while not all(one.done() for one in self._waiting[id]):
+        while not all(task.done() for task in self._waiting[id]):
             self._plane.deps.bus.publish(SERVICE, id)
             await asyncio.wait(self._waiting[id], timeout=5)
         taken = (time.perf_counter() - start) * 1000
-        for one in self._waiting[id]:
-            if one.result().errors:
-                raise AssertionError(one.result().errors)
+        for task in self._waiting[id]:
+            if task.result().errors:
+                raise AssertionError(task.result().errors)
         self._wait(id)
         return taken
 
     async def close(self) -> None:
-        """End all subscriptions."""
+        """Ends all subscriptions."""
         for tasks in self._waiting.values():
-            for one in tasks:
-                one.cancel()
+            for task in tasks:
+                task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _wait(self, id: str) -> None:
-        self._waiting[id] = [asyncio.ensure_future(anext(one)) for one in self._watched[id]]
+        self._waiting[id] = [asyncio.ensure_future(anext(stream)) for stream in self._watched[id]]
 
 
 async def _idle() -> None:
-    """Wait until nothing is left to be done: a short sleep takes no longer than it should."""
+    """Waits until the event loop is idle: a short sleep takes no longer than requested."""
     quick = 0
     while quick < 5:
         start = time.perf_counter()
@@ -125,12 +124,12 @@ async def _idle() -> None:
 
 
 def _resident() -> int:
-    """Bytes of this process in memory."""
+    """Resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def _services(plane: ControlPlane) -> list[str]:
-    """One that is made as always, and many like it."""
+    """Creates one service through the API's operations, and many copies of it."""
     cluster, _ = await plane.verbs.clusters.create(SYSTEM, ClusterChange(name="dev"))
     first = await plane.verbs.services.create(
         SYSTEM, cluster.id, None, ServiceChange(name="s", namespace="x")

@@ -1,9 +1,9 @@
-"""Control plane and agent together on a real cluster: `python -m bench.together`.
+"""Measures control plane and agent on a real cluster: `python -m bench.together`.
 
-500 services of 5 objects come from one repository: what that costs both programs at first, at
-rest, and on the link between them. Bytes are those that `ss` (iproute2) counts on the agent's
-connection: TLS, pulses and the tunnel included. The naive watcher watches every kind and would
-send each event upwards as it came.
+500 services with 5 objects come from one repository. Measures the cost of both programs for the
+first sync and at rest, and the traffic between them. `ss` (iproute2) counts the bytes of the
+agent's connection, including TLS, keepalives and the tunnel. The naive watcher watches every kind,
+and would forward each event.
 """
 
 import asyncio
@@ -48,14 +48,14 @@ _BARE = "import bench.together as it; it.bare()"
 
 @dataclass(frozen=True)
 class Link:
-    """Bytes that the agent has sent and received."""
+    """Bytes that the agent sent and received."""
 
     up: int
     down: int
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Runs the measurements, prints and saves them."""
     report = Report("together")
     ports = free_ports(3)
     with DemoStage(
@@ -65,17 +65,17 @@ def main() -> None:
         bench = Together(stage, ports[2])
         for scene in (bench.first_sync, bench.idle, bench.health, bench.churn):
             scene(report)
-            print(f"{scene.__name__} is measured", file=sys.stderr)
+            print(f"{scene.__name__} running", file=sys.stderr)
         report.write()
 
 
 def bare() -> None:
-    """The bare loop, in a process of its own."""
+    """Runs the bare loop in its own process."""
     uvloop.run(bare_loop(sys.argv[1], BARE, str(SERVICES), str(EACH)))
 
 
 class Together:
-    """A started stage; `port` is where its control plane listens for agents."""
+    """A running demo; `port`: the agent port of its control plane."""
 
     def __init__(self, stage: DemoStage, port: int) -> None:
         self.stage = stage
@@ -84,7 +84,7 @@ class Together:
         self.repository_id = ""
 
     def first_sync(self, report: Report) -> None:
-        """Services are made and rendered while the agent is held; then it hears of all of them."""
+        """Creates and renders services while the agent is paused; then it syncs all of them."""
         self._define()
         beside = [self._bare()]
         used, start = self._cpu(), time.perf_counter()
@@ -97,10 +97,12 @@ class Together:
         wall, cpu = time.perf_counter() - made_at, self._cpu() - used
         name = f"both, first sync of {SERVICES} services x {EACH}"
         report.add(f"{SERVICES} services made and rendered: time", [made_at - start], "s")
-        report.add("the same: CPU a service", [made * 1000 / SERVICES], "ms")
-        report.add(f"{name}: CPU a service, made and rendered", [cpu * 1000 / SERVICES], "ms",
+        report.add("the same: CPU per service", [made * 1000 / SERVICES], "ms")
+        report.add(f"{name}: CPU per service, made and rendered", [cpu * 1000 / SERVICES], "ms",
                    goal=75)  # fmt: skip
-        report.add(f"{name}: CPU a service, the sync alone", [(cpu - made) * 1000 / SERVICES], "ms")
+        report.add(
+            f"{name}: CPU per service, the sync alone", [(cpu - made) * 1000 / SERVICES], "ms"
+        )
         report.add(f"{name}: peak memory", [max(peak)], "MB", goal=400)
         report.add(
             f"{name}: time of the sync",
@@ -112,19 +114,19 @@ class Together:
         )
 
     def idle(self, report: Report) -> None:
-        """Nothing happens."""
+        """Measures both programs at rest."""
         time.sleep(SETTLE_S)
         used, before = self._cpu(), self._link()
         time.sleep(IDLE_S)
         name = f"both, idle with {SERVICES} services"
         used, now = self._cpu() - used, self._link()
-        report.add(f"{name}: CPU a minute", [used * 60 / IDLE_S], "s", goal=0.5)
+        report.add(f"{name}: CPU per minute", [used * 60 / IDLE_S], "s", goal=0.5)
         report.add(f"{name}: memory", [self._memory()], "MB")
         moved = now.up + now.down - before.up - before.down
-        report.add(f"{name}: link an hour", [moved * 3600 / IDLE_S / 1000], "kB", goal=200)
+        report.add(f"{name}: link traffic per hour", [moved * 3600 / IDLE_S / 1000], "kB", goal=200)
 
     def health(self, report: Report) -> None:
-        """From a change of an object's status until the control plane says so."""
+        """Time from a change of an object's status until the control plane shows it."""
         (id,) = self._create([EDGE])
         wait_until("the edge waits for its address", lambda: self._phase(id) == "SYNCED")
         seen = asyncio.run(self._turns(id))
@@ -132,7 +134,7 @@ class Together:
         report.add("health visible, p95", [quantiles(seen, n=20)[-1]], "s", goal=0.5)
 
     def churn(self, report: Report) -> None:
-        """Roll-outs of ours and of others, seen by the agent and by a watcher of everything."""
+        """Traffic of the agent and of the naive watcher during rollouts."""
         (id,) = self._create([WEB])
         self.member.kubectl("create", "namespace", FOREIGN)
         workloads = "\n---\n".join(_deployment(number) for number in range(DEPLOYMENTS))
@@ -167,13 +169,13 @@ class Together:
         self.member.kubectl("create", "namespace", NAMESPACE)
 
     def _bare(self) -> float:
-        """Seconds of the bare loop for as many objects."""
+        """Seconds of the bare loop for the same number of objects."""
         command = [sys.executable, "-c", _BARE, str(self.member.kubeconfig)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return float(done.stdout.split()[0])
 
     def _create(self, names: list[str]) -> list[str]:
-        """Make services of these folders in one request; their ids."""
+        """Creates services of these folders in one request; returns their ids."""
         verb = "createServiceDeployment(clusterId: $cluster, attributes: $"
         declared = ", ".join(f"${name}: ServiceDeploymentAttributes!" for name in names)
         calls = " ".join(f"{name}: {verb}{name}) {{ id }}" for name in names)
@@ -191,7 +193,7 @@ class Together:
 
     @contextmanager
     def _agent_held(self) -> Generator[None]:
-        """The agent does nothing meanwhile."""
+        """Pauses the agent during the block."""
         os.kill(self.stage.agent_pids["dev"], signal.SIGSTOP)
         try:
             yield
@@ -208,13 +210,13 @@ class Together:
         }
 
     def _all_healthy(self) -> bool:
-        """Whether they are; asked now and then, since asking costs the control plane too."""
+        """Polls slowly whether all are healthy, as polling costs the control plane too."""
         time.sleep(0.25)
         return self._healthy() == SERVICES
 
     def _all_rendered(self) -> bool:
         time.sleep(0.25)
-        return sum(one["sha"] is not None for one in self._services()) == SERVICES
+        return sum(service["sha"] is not None for service in self._services()) == SERVICES
 
     def _healthy(self) -> int:
         return self.stage.ask(_HEALTHY)["serviceDeployments"]["totalCount"]
@@ -235,7 +237,7 @@ class Together:
         wait_until(phase, lambda: self._phase(id) == phase)
 
     async def _turns(self, id: str) -> list[float]:
-        """Seconds until each turn of the balancer was told, to well and back."""
+        """Seconds until each health change of the load balancer was reported."""
         path = f"/api/v1/namespaces/{NAMESPACE}/services/{EDGE}/status"
         seen = []
         async with self._session() as (session, server):
@@ -260,7 +262,7 @@ class Together:
         time.sleep(3.0)
 
     async def _watch_everything(self, happening: Callable[[], None]) -> int:
-        """Bytes of all watches of all kinds while something happens."""
+        """Bytes of watches of all kinds while something happens."""
         count = 0
 
         async def follow(session: aiohttp.ClientSession, url: str, version: str) -> None:
@@ -299,17 +301,17 @@ class Together:
         return sum(cpu_seconds(pid) for pid in self._pids())
 
     def _memory(self) -> float:
-        """What both programs hold, with those that they have started."""
+        """Memory of both programs and their children."""
         return sum(memory_megabytes(pid) for pid in self._pids())
 
     @contextmanager
     def _peak(self) -> Generator[list[float]]:
-        """Memory of both, looked at every half second."""
+        """Samples the memory of both every 0.5 s."""
         seen, over = [self._memory()], threading.Event()
 
         def look() -> None:
             while not over.wait(0.5):
-                # A program that one of them has run may end while it is looked at.
+                # A child process may end while it is sampled.
                 with suppress(ProcessLookupError, FileNotFoundError):
                     seen.append(self._memory())
 
@@ -331,16 +333,16 @@ class Together:
 
 
 async def _kinds(session: aiohttp.ClientSession, server: str) -> list[str]:
-    """URLs of all kinds that can be watched, each in one version."""
+    """URLs of all watchable kinds, each in one version."""
     async with session.get(f"{server}/apis") as answer:
         groups = (await answer.json())["groups"]
-    roots = [f"apis/{one['preferredVersion']['groupVersion']}" for one in groups]
+    roots = [f"apis/{group['preferredVersion']['groupVersion']}" for group in groups]
     found = []
     for root in ["api/v1", *roots]:
         async with session.get(f"{server}/{root}") as answer:
             resources = (await answer.json())["resources"]
-        watched = [one["name"] for one in resources if "watch" in one["verbs"]]
-        # Events are there twice.
+        watched = [resource["name"] for resource in resources if "watch" in resource["verbs"]]
+        # Events exist in two API groups.
         found += [f"{server}/{root}/{n}" for n in watched if (root, n) != ("api/v1", "events")]
     return found
 

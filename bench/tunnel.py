@@ -1,9 +1,9 @@
-"""The door and its tunnel: `python -m bench.tunnel`, or with names of sections behind it.
+"""Measures the Kubernetes proxy and its tunnel: `python -m bench.tunnel [SECTION…]`.
 
-One control plane as `towline serve` starts it, with its store: each request is authenticated,
-authorized and audited. An agent leads to a small backend; the baselines are the same requests
-sent straight to it, and through a relay of the usual libraries. Users, backend and all systems
-share this machine. Figures of memory and of a real API server come last.
+Runs one control plane as `towline serve` starts it: it authenticates, authorizes and audits each
+request. An agent connects to a small backend. The baselines are the same requests directly to the
+backend, and through a relay built from standard libraries. Everything shares this machine. Memory
+and a real API server are measured last.
 """
 
 import os
@@ -29,7 +29,7 @@ SECTIONS: dict[str, Section] = {
     "replicas": replicas.measure,
     "cluster": cluster.measure,
 }
-# Room for ten thousand watches and for churn, all of one user.
+# Limits high enough for 10,000 watches and for churn, all of one user.
 LIMITS = {
     "TOWLINE_PROXY__STREAMS__PER_USER": "20000",
     "TOWLINE_PROXY__STREAMS__PER_USER_AND_CLUSTER": "20000",
@@ -39,7 +39,7 @@ LIMITS = {
 
 
 def main(names: list[str]) -> None:
-    """Measure, print, write."""
+    """Runs the measurements, prints and saves them."""
     os.environ.update(LIMITS)
     report = Report("tunnel")
     try:

@@ -1,8 +1,7 @@
-"""What strangers' webhooks cost everybody else: `python -m bench.webhooks`.
+"""Measures the effect of forged webhooks on the API: `python -m bench.webhooks`.
 
-One control plane as a process; small queries of its API are timed alone, and while another
-process sends webhooks with wrong signatures as fast as they are answered, in turns. All of it
-shares this machine.
+Times small API queries of one control plane process, alternately alone and while another process
+sends webhooks with wrong signatures as fast as possible. Everything shares this machine.
 """
 
 import os
@@ -31,7 +30,7 @@ _CREATE = """mutation { createGitRepository(attributes:
 
 
 class ControlPlane:
-    """A control plane with an empty store, and one connection to its API."""
+    """Control plane with an empty store, and one connection to its API."""
 
     def __init__(self, folder: Path) -> None:
         self.port, agents = free_ports(2)
@@ -42,7 +41,7 @@ class ControlPlane:
         self._connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
 
     def start(self) -> None:
-        """Run it; returns once it answers."""
+        """Starts it, and waits until it responds."""
         listen = {
             "TOWLINE_DATA": str(self._folder / "data"),
             "TOWLINE_LISTEN_HTTP": f"127.0.0.1:{self.port}",
@@ -63,18 +62,18 @@ class ControlPlane:
         raise TimeoutError(log.read_text()[-2000:])
 
     def stop(self) -> None:
-        """End it."""
+        """Stops it."""
         self._connection.close()
         self._group.stop()
 
     def ask(self, body: bytes) -> dict:
-        """The answer to a request."""
+        """Sends a request and returns the response."""
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         self._connection.request("POST", "/gql", body, headers)
         return orjson.loads(self._connection.getresponse().read())
 
     def times(self, count: int) -> list[float]:
-        """Milliseconds that queries took, one after another."""
+        """Milliseconds of sequential queries."""
         times = []
         for _ in range(count):
             started = time.perf_counter()
@@ -84,7 +83,7 @@ class ControlPlane:
         return times
 
     def times_beside(self, connections: int, repository: str) -> tuple[list[float], float]:
-        """The same while forged webhooks come, and how many a second were refused."""
+        """The same during forged webhooks, and the number of refusals per second."""
         words = [str(self.port), f"/webhooks/git/github/{repository}", str(connections)]
         command = [sys.executable, "-m", "bench.gitstand.forger", *words]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as forger:
@@ -95,12 +94,12 @@ class ControlPlane:
 
 
 def p95(times: list[float]) -> float:
-    """What 95 % of them stay below."""
+    """95th percentile."""
     return statistics.quantiles(times, n=20)[-1]
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Runs the measurements, prints and saves them."""
     report = Report("webhooks")
     with tempfile.TemporaryDirectory() as folder:
         plane = ControlPlane(Path(folder))
@@ -119,7 +118,7 @@ def main() -> None:
                     refused[number].append(answered)
             for number in CONNECTIONS:
                 report.add(
-                    f"API p95 beside webhooks forged over {number} connections",
+                    f"API p95 during forged webhooks over {number} connections",
                     [p95(beside[number])],
                     "ms",
                     baseline="alone",

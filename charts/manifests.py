@@ -1,8 +1,8 @@
-"""Writes the charts as plain manifests, which are bases for Kustomize as well.
+"""Renders the charts to plain manifests, which are also bases for Kustomize.
 
 python -m charts.manifests FOLDER
 
-`deploy/kubernetes/NAME/values.yaml` says what each is made of; `FOLDER` is the root to write below.
+`deploy/kubernetes/NAME/values.yaml` has the values of each base; `FOLDER` is the output root.
 """
 
 import importlib
@@ -31,34 +31,39 @@ Json = dict[str, Any]
 
 
 def objects_of(base: str) -> list[Json]:
-    """The objects of a base, its namespace first, without what only Helm reads."""
+    """Renders the objects of a base, with its namespace first and without Helm's own labels."""
     helm = importlib.import_module("helm_python")
     chart = CHART_OF[base]
     values = yaml.safe_load((ROOT / BASES / base / "values.yaml").read_text())
     with helm.Chart.load(ROOT / "charts" / chart) as loaded:
         texts = loaded.render(values, name=chart, namespace="towline")
     rendered = [text for path, text in sorted(texts.items()) if path.endswith(".yaml")]
-    objects = [one for text in rendered for one in yaml.load_all(text, yaml.CSafeLoader) if one]
+    objects = [
+        document
+        for text in rendered
+        for document in yaml.load_all(text, yaml.CSafeLoader)
+        if document
+    ]
     return [NAMESPACE, *map(without_helms_labels, objects)]
 
 
 def without_helms_labels(value: Any) -> Any:
-    """The same value; whoever applies it is not Helm."""
+    """Removes Helm's own labels, as plain manifests are not applied by Helm."""
     if isinstance(value, dict):
         return {k: without_helms_labels(v) for k, v in value.items() if k not in HELMS_OWN}
     if isinstance(value, list):
-        return [without_helms_labels(one) for one in value]
+        return [without_helms_labels(item) for item in value]
     return value
 
 
 def manifests_of(base: str) -> str:
-    """One file of YAML documents."""
-    head = f"# Made of charts/{CHART_OF[base]} and values.yaml by `make manifests`.\n"
+    """Formats the manifests of a base as YAML documents."""
+    head = f"# Generated from charts/{CHART_OF[base]} and values.yaml by `make manifests`.\n"
     return head + yaml.dump_all(objects_of(base), Dumper=_Readable, sort_keys=False, width=100)
 
 
 class _Readable(yaml.SafeDumper):
-    """Files inside objects as blocks, instead of one line with escapes."""
+    """Writes multi-line strings as blocks instead of escaped lines."""
 
 
 def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -70,7 +75,7 @@ _Readable.add_representer(str, _block)
 
 
 def main(root: Path) -> None:
-    """Write all bases."""
+    """Writes all bases."""
     install_tools()
     for base in CHART_OF:
         folder = root / BASES / base

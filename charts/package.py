@@ -1,8 +1,8 @@
-"""Lints the charts with each file in their `ci` folders and packages them.
+"""Lints the charts with each values file of their `ci` folders, and packages them.
 
 python charts/package.py FOLDER
 
-Helm's engine comes as a wheel, installed where it is missing.
+Installs Helm's engine from a wheel if it is missing.
 """
 
 import importlib
@@ -20,7 +20,7 @@ TOOLS = ("helm_python", "kubernetes_validate", "promql_parser")
 
 
 def main(folder: Path) -> int:
-    """Package the charts into `folder`; 1 and no package if one has a fault."""
+    """Packages the charts into `folder`; returns 1 and writes nothing if linting fails."""
     install_tools()
     complaints = [complaint for name in NAMES for complaint in lint(name)]
     for complaint in complaints:
@@ -35,7 +35,7 @@ def main(folder: Path) -> int:
 
 
 def lint(name: str) -> list[str]:
-    """What Helm has to say against a chart with any of its sets of values."""
+    """Lints a chart with each of its values files."""
     helm = importlib.import_module("helm_python")
     return [
         f"{name} with {values.name}: {complaint}"
@@ -47,7 +47,7 @@ def lint(name: str) -> list[str]:
 
 
 def install_tools() -> None:
-    """Make the tools importable."""
+    """Installs the tools if they are not importable."""
     if any(find_spec(name) is None for name in TOOLS):
         print("installing the charts' tools from wheels", file=sys.stderr, flush=True)
         install(CHARTS / "tools.lock")

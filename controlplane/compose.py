@@ -1,4 +1,4 @@
-"""Puts the control plane together; the only module that knows settings and concrete classes."""
+"""Assembles the control plane; the only module that knows settings and concrete classes."""
 
 import math
 import os
@@ -110,7 +110,7 @@ from fleet.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class SecretParts:
-    """What there is around secrets."""
+    """The parts for secrets."""
 
     sources: Sources
     loop: SecretLoop
@@ -119,20 +119,20 @@ class SecretParts:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """The loop that tells traces, and where to."""
+    """The loop that exports traces, and the exporter."""
 
     loop: TraceLoop
     spans: OtlpSpans
 
     async def stop(self) -> None:
-        """End both."""
+        """Stops both."""
         await self.loop.tasks.stop()
         self.spans.close()
 
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """The parts that the program serves and stops."""
+    """All parts that the program serves and stops."""
 
     deps: Deps
     verbs: Verbs
@@ -161,7 +161,7 @@ class ControlPlane:
     traces: Traces | None = None
 
     async def start(self) -> None:
-        """Begin background work."""
+        """Starts background work."""
         if self.shared_bus is not None:
             self.shared_bus.start()
         if self.shared_rates is not None:
@@ -178,7 +178,7 @@ class ControlPlane:
             self.traces.loop.start()
 
     async def stop(self) -> None:
-        """End background work, then close the store."""
+        """Stops background work, then closes the store."""
         if self.traces is not None:
             await self.traces.stop()
         await self.secrets.loop.tasks.stop()
@@ -202,7 +202,7 @@ class ControlPlane:
 
 
 def open_engine(settings: ControlPlaneSettings) -> AsyncEngine:
-    """The engine of the store that the settings name."""
+    """Opens the engine of the store from the settings."""
     if settings.database is not None:
         return make_engine(settings.database.get_secret_value())
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -221,11 +221,11 @@ async def build(
     writer: GitWriter | None = None,
     lender: Lender | None = None,
 ) -> ControlPlane:
-    """The control plane on a migrated store, not yet started.
+    """Builds the control plane on a migrated store, not yet started.
 
-    `delivers`: whether a repository is this process' to deliver, where several hear of it.
-    `writer`: what takes commits and requests to merge. `lender`: what gives agents credentials
-    to render with; without one the control plane renders everything.
+    `delivers`: whether this process delivers a repository, if several processes are notified of it.
+    `writer` writes commits and pull requests. `lender` provides agents with credentials for
+    renders; without it the control plane renders everything.
     """
     engine = open_engine(settings)
     try:
@@ -321,7 +321,9 @@ async def _joined(
 def _shared(
     settings: ControlPlaneSettings, clock: Clock
 ) -> tuple[Rates, SharedRates | None, RedisBus | None]:
-    """What replicas share through Redis; without it, this one counts for itself."""
+    """Returns the parts that replicas share through Redis; without
+    it, this replica counts alone.
+    """
     rates = Rates(math.ceil(settings.api.requests_a_minute * WINDOW_S / 60))
     if settings.redis is None:
         return rates, None, None
@@ -330,7 +332,7 @@ def _shared(
 
 
 def _placed(deps: Deps, lender: Lender | None) -> Deps:
-    """With renders by the agents that services name, if those can be lent what they need."""
+    """Adds renders by agents, if there are credentials for them."""
     if lender is None:
         return deps
     return replace(deps, manifests=PlacedManifests(deps.manifests, lender, deps))
@@ -366,14 +368,14 @@ def _pipeline_loop(
 
 
 def _for_people(deps: Deps) -> dict[str, Any]:
-    """The verbs on who there is, and what they may."""
+    """The operations on users and their permissions."""
     return {"people": People(deps), "projects": Projects(deps), "rights": Rights(deps)}
 
 
 def _for_pipelines(
     deps: Deps, pipelines: Pipelines, repositories: Repositories, outward: GuardedOutward
 ) -> dict[str, Any]:
-    """The verbs on pipelines beside `Pipelines` itself."""
+    """The operations on pipelines besides `Pipelines` itself."""
     registries = RegistryClient(outward, deps.clock)
     return {
         "pipeline_overrides": PipelineOverrides(deps, pipelines),
@@ -383,7 +385,7 @@ def _for_pipelines(
 
 
 def _for_fleets(deps: Deps, targets: Targets) -> dict[str, Any]:
-    """The verbs on services for many clusters, and on what is in clusters."""
+    """The operations on services for many clusters, and on live objects."""
     components = Components(deps)
     return {
         "globals": Globals(deps, targets),
@@ -417,9 +419,9 @@ async def _secret_parts(
 
 
 async def _keys(deps: Deps, ring: EnvelopeSealer, own_key: bytes, settings: SecretSettings) -> Keys:
-    """All keys that have sealed, in the ring, wrapped by the key of the settings."""
-    before = [LocalKek(own_key), *(_kek(one, own_key) for one in settings.previous)]
-    keys = Keys(deps, ring, _kek(settings.kek, own_key), {one.name: one for one in before})
+    """Puts all data keys into the ring, wrapped by the key of the settings."""
+    before = [LocalKek(own_key), *(_kek(kek, own_key) for kek in settings.previous)]
+    keys = Keys(deps, ring, _kek(settings.kek, own_key), {kek.name: kek for kek in before})
     await keys.rewrap()
     if settings.kek.kind is not KekKind.FILE:
         await keys.begin()
@@ -445,24 +447,24 @@ def _kek(settings: KekSettings, own_key: bytes) -> KeyEncryption:
 
 def _sources(settings: SecretSettings, identity: Identity) -> Sources:
     vaults = {
-        one.name: KvStore(
+        vault.name: KvStore(
             Vault(
-                one.url,
-                one.token.get_secret_value(),
-                title=f"vault {one.name}",
-                namespace=one.namespace,
-                ca_file=one.ca_file,
+                vault.url,
+                vault.token.get_secret_value(),
+                title=f"vault {vault.name}",
+                namespace=vault.namespace,
+                ca_file=vault.ca_file,
             ),
-            one.mount,
-            one.prefix,
+            vault.mount,
+            vault.prefix,
         )
-        for one in settings.vaults
+        for vault in settings.vaults
     }
     return Sources(vaults, os.environ, settings.environment, identity.actor_of)
 
 
 def _kept(settings: AuditSettings) -> dict[AuditKind, timedelta]:
-    """How long rows of each kind are kept; without an entry, for ever."""
+    """Returns the retention of each kind of rows; without an entry, forever."""
     days = {
         AuditKind.CHANGE: settings.change_days,
         AuditKind.SIGN_IN: settings.sign_in_days,
@@ -473,19 +475,21 @@ def _kept(settings: AuditSettings) -> dict[AuditKind, timedelta]:
 
 
 def _pushers(settings: AuthSettings) -> dict[str, str]:
-    """The issuer for which each service account pushes people and groups."""
-    return {one.scim_account: one.issuer for one in settings.oidc if one.scim_account}
+    """Returns the issuer for which each service account pushes users and groups."""
+    return {issuer.scim_account: issuer.issuer for issuer in settings.oidc if issuer.scim_account}
 
 
 def _clients(settings: AuthSettings) -> list[Client]:
     return [
         Client(
-            issuer=Issuer(one.name, one.issuer, one.title or one.name, one.required_groups),
-            client_id=one.client_id,
-            client_secret=one.client_secret.get_secret_value(),
-            scopes=one.scopes,
-            groups_claim=one.groups_claim,
-            audience=one.audience,
+            issuer=Issuer(
+                issuer.name, issuer.issuer, issuer.title or issuer.name, issuer.required_groups
+            ),
+            client_id=issuer.client_id,
+            client_secret=issuer.client_secret.get_secret_value(),
+            scopes=issuer.scopes,
+            groups_claim=issuer.groups_claim,
+            audience=issuer.audience,
         )
-        for one in settings.oidc
+        for issuer in settings.oidc
     ]

@@ -1,4 +1,4 @@
-"""What use cases need of the servers that repositories come from, as Protocols."""
+"""Ports to git servers, as Protocols."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,31 +9,31 @@ from fleet.identity import RepositoryId
 
 
 class Hosting(Protocol):
-    """The servers that repositories come from, as places where people ask for merges."""
+    """Git servers in their role as hosts of pull requests."""
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
     ) -> list[OpenRequest]:
-        """All that are open, whole or not at all. Invalid, NotFound, Unavailable: why not.
+        """Returns all open pull requests, completely or not at all.
 
-        `provider`: github, gitlab or gitea, where the host's name does not tell.
+        Raises Invalid, NotFound or Unavailable. `provider` is github, gitlab or gitea; needed if
+        the host's name does not identify it.
         """
         ...
 
 
 class GitTags(Protocol):
-    """The servers that repositories come from, asked for more than is followed."""
+    """Direct queries to git servers, beyond the followed refs."""
 
     async def tags(self, repository_id: RepositoryId) -> list[str]:
-        """The names of all tags of a repository. Unavailable, Invalid."""
+        """Returns the names of all tags of a repository. Raises Unavailable, Invalid."""
         ...
 
 
 class GitWriter(Protocol):
-    """What goes back to followed repositories: commits, and requests to merge them.
+    """Writes to followed repositories: commits and pull requests.
 
-    All of it may be asked for again: what is there already is not made twice. `provider` as in
-    `Hosting`.
+    All operations are idempotent. `provider` as in `Hosting`.
     """
 
     async def commit(
@@ -46,12 +46,12 @@ class GitWriter(Protocol):
         author: str,
         message: str,
     ) -> str | None:
-        """Commit edits on top of a branch and push it; the sha of its tip afterwards.
+        """Commits edits on top of a branch and pushes it; returns the sha of the new tip.
 
-        A branch that does not exist begins at `base`, another branch; None if that has it all
-        already, so that no branch is made. `author` is `Name <mail>`, and signs off. Conflict: the
-        branch moves all the time. Forbidden: the server declines. NotFound: neither branch is
-        there. Invalid: an edit cannot be made. Unavailable: try again.
+        A missing branch starts at the branch `base`. Returns None, without creating the branch, if
+        `base` already contains all edits. `author` is `Name <mail>`, and signs off. Raises Conflict
+        if the branch keeps moving, Forbidden if the server rejects the push, NotFound if neither
+        branch exists, Invalid if an edit cannot be applied, and Unavailable for temporary failures.
         """
         ...
 
@@ -65,27 +65,30 @@ class GitWriter(Protocol):
         body: str = "",
         provider: str = "",
     ) -> MergeRequest:
-        """The open request to merge a branch into a base; made unless there is one.
+        """Returns the open pull request from a branch to a base, and creates it if needed.
 
-        Invalid, NotFound, Unavailable: why there can be none.
+        Raises Invalid, NotFound or Unavailable if that is impossible.
         """
         ...
 
     async def request(
         self, repository_id: RepositoryId, number: int, provider: str = ""
     ) -> MergeRequest:
-        """What has become of a request. NotFound, Unavailable."""
+        """Returns the state of a pull request. Raises NotFound, Unavailable."""
         ...
 
     async def close_request(
         self, repository_id: RepositoryId, number: int, provider: str = ""
     ) -> MergeRequest:
-        """Close an open request unmerged; its branch stays. What has become of it."""
+        """Closes an open pull request without merging; its branch
+        stays. Returns its final state.
+        """
         ...
 
     async def delete_branch(self, repository_id: RepositoryId, branch: str, author: str) -> bool:
-        """Delete a branch whose newest commit is of `author`, `Name <mail>`; whether it is gone.
+        """Deletes a branch whose newest commit is by `author` (`Name <mail>`); returns whether it
+        is gone.
 
-        One that somebody else has committed to stays. Forbidden, Unavailable, Invalid.
+        A branch with commits by others stays. Raises Forbidden, Unavailable, Invalid.
         """
         ...

@@ -1,4 +1,6 @@
-"""What the use cases need of the world, as Protocols; `compose` fills them in."""
+"""Ports of the use cases: the services they need from outside, as Protocols. `compose` provides the
+implementations.
+"""
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -61,20 +63,20 @@ T = TypeVar("T")
 MOST_ROWS_A_PAGE = 100
 MOST_COUNTED = 10_000
 MOST_FOUND = 1_000
-"""No further than this is counted for an answer."""
+"""Maximum number of rows that a count reports."""
 ANY: Any = object()
-"""Stands for every value of a column: `deleted_at=ANY` finds deleted rows as well."""
+"""Matches every value of a column: `deleted_at=ANY` finds deleted rows as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """A page of rows in the order of their ids, or of the texts of a column, `order`, and then ids.
+    """A page of rows, sorted by id, or by the text column `order` and then by id.
 
-    `equals` compares columns, `text` is looked for in names; `after` is the id of the last row
-    seen. `newest` turns the order round. `visible` leaves only rows in scopes that may be seen.
-    `backwards` gives the rows before `after`, or the last ones, in the same order. `tags` are of
-    clusters; `heard_since` and `silent_since` ask when their agents were last heard of.
-    `counting` asks how many rows all pages have.
+    `equals` compares columns, `text` is searched in names; `after` is the id of the last row of the
+    previous page. `newest` reverses the order. `visible` keeps only rows in visible scopes.
+    `backwards` returns the rows before `after`, or the last ones, in the same order. `tags` are of
+    clusters; `heard_since` and `silent_since` compare when their agents were last seen. `counting`
+    requests the total number of rows.
     """
 
     first: int = 50
@@ -93,9 +95,9 @@ class PageQuery:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Rows of a page; `more` tells whether others follow, `count` of how many, if asked for.
+    """Rows of a page; `more` says whether others follow, `count` is the requested total.
 
-    `MOST_COUNTED` + 1 means at least so many.
+    `MOST_COUNTED` + 1 means at least that many.
     """
 
     items: tuple[T, ...]
@@ -104,81 +106,85 @@ class Page(Generic[T]):
 
 
 class Reading(Protocol[T]):
-    """Rows of one kind, as values of the domain. Absent rows are None, deleted ones are absent."""
+    """Rows of one kind, as domain values. Absent rows are None; deleted rows are absent."""
 
     async def get(self, id: str) -> T | None: ...
 
     async def find(self, **equals: Any) -> T | None:
-        """The one row whose columns equal the values."""
+        """Returns the one row whose columns equal the values."""
         ...
 
     async def peek(self, **equals: Any) -> T | None:
-        """As `find`, of a row that is only looked at: others may write it meanwhile."""
+        """Same as `find`, without a lock: other transactions may change the row meanwhile."""
         ...
 
     async def select(self, **equals: Any) -> list[T]:
-        """All rows whose columns equal the values; a collection means any of them."""
+        """Returns all rows whose columns equal the values; a
+        collection matches any of its members.
+        """
         ...
 
     async def column(self, name: str, ids: Collection[str]) -> dict[str, Any]:
-        """One value of each of these rows, by their ids, without reading the rest of them."""
+        """Returns one column of these rows by id, without reading the other columns."""
         ...
 
     async def past(self, column: str, moment: datetime) -> list[T]:
-        """All rows whose time in a column is not after a moment."""
+        """Returns all rows whose time in a column is not after a moment."""
         ...
 
     async def since(
         self, columns: Collection[str], moment: datetime, visible: Visible, most: int
     ) -> list[str]:
-        """The ids of rows, deleted ones too, of which a time in the columns is not before."""
+        """Returns the ids of rows, also deleted ones, with a time in one of the columns not before
+        a moment.
+        """
         ...
 
     async def page(self, query: PageQuery) -> Page[T]: ...
 
 
 class Rows(Reading[T], Protocol[T]):
-    """Rows that change."""
+    """Rows that can be changed."""
 
     async def lock(self, ids: Collection[str]) -> list[T]:
-        """Rows by their ids, in that order; nobody else writes them until the transaction ends."""
+        """Locks rows, in the order of their ids, until the transaction ends, and returns them."""
         ...
 
-    async def add(self, one: T) -> None:
-        """Insert. Conflict: a row with the same unique name exists."""
+    async def add(self, row: T) -> None:
+        """Inserts a row. Raises Conflict if a row with the same unique name exists."""
         ...
 
     async def add_each(self, several: Iterable[T]) -> None: ...
 
-    async def put(self, one: T) -> None:
-        """Write all columns of an existing row."""
+    async def put(self, row: T) -> None:
+        """Writes all columns of an existing row."""
         ...
 
     async def change(self, id: str, **columns: Any) -> bool:
-        """Write some columns; whether there was such a row."""
+        """Writes some columns; returns whether the row exists."""
         ...
 
     async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write some columns of many rows, by their ids."""
+        """Writes some columns of many rows, by id."""
         ...
 
     async def remove(self, id: str) -> None:
-        """Delete for good."""
+        """Deletes a row permanently."""
         ...
 
     async def remove_each(self, ids: Collection[str]) -> None: ...
 
     async def remove_before(self, column: str, moment: datetime) -> None:
-        """Delete rows whose time in a column is past."""
+        """Deletes rows whose time in a column is before a moment."""
         ...
 
     async def count(self) -> int:
-        """How many rows there are."""
+        """Returns the number of rows."""
         ...
 
 
 class Log(Protocol[T]):
-    """Rows that are only ever added."""
+    """Append-only rows."""
 
     async def append(self, entries: Iterable[T]) -> None: ...
 
@@ -188,73 +194,75 @@ class Log(Protocol[T]):
 
 
 class AuditTrail(Log[AuditEntry], Protocol):
-    """Rows in hash chains, one of each kind; see `controlplane.domain.audit`.
+    """Audit rows in hash chains, one chain for each kind; see `controlplane.domain.audit`.
 
-    What was appended gets its number and hash right before the transaction ends.
+    Appended rows get their number and hash right before the transaction ends.
     """
 
     async def search(self, wanted: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
-        """A page of the rows that the filter lets through."""
+        """Returns a page of the rows that match the filter."""
         ...
 
     async def chains(self) -> list[Chain]:
-        """Where each chain begins and ends."""
+        """Returns the beginning and the end of each chain."""
         ...
 
     async def behind(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
-        """The next rows of a chain behind a number, in order."""
+        """Returns the next rows of a chain after a number, in order."""
         ...
 
     async def cut(self, kind: AuditKind, before: datetime, now: datetime, most: int) -> int:
-        """Remove the beginning of a chain, up to its first row that is not older; how many."""
+        """Removes the oldest rows of a chain, up to the first newer one; returns their number."""
         ...
 
 
 class Notifications(Log[Notification], Protocol):
-    """What people may want to know; written with what it is about, routed afterwards."""
+    """Notifications: written together with their cause, routed afterwards."""
 
-    async def add(self, one: Notification) -> int:
-        """Append one; its id."""
+    async def add(self, row: Notification) -> int:
+        """Appends a notification; returns its id."""
         ...
 
     async def waiting(self, most: int) -> list[Notification]:
-        """Those that have not been routed yet, oldest first.
+        """Returns notifications that are not routed yet, oldest first.
 
-        Who may write has them for itself until the transaction ends.
+        A writing transaction locks them until it ends.
         """
         ...
 
     async def routed(self, several: Iterable[Notification], now: datetime) -> None:
-        """Note that these have been routed, as they then read."""
+        """Marks these notifications, with their final content, as routed."""
         ...
 
     async def drop(self, ids: Collection[int]) -> None:
-        """Remove some that are no news after all."""
+        """Removes notifications that turned out to be obsolete."""
         ...
 
     async def forget(self, before: datetime) -> None:
-        """Remove those that are older, and their deliveries."""
+        """Removes older notifications and their deliveries."""
         ...
 
     async def stages_before(self, ids: Collection[int]) -> dict[int, Stage | None]:
-        """The last word of the ledger on how the service of each of these was before it."""
+        """Returns the previous ledger stage of the service of each notification."""
         ...
 
 
 class Deliveries(Rows[Delivery], Protocol):
-    """Notifications on their way; claims are leases with the count of attempts for a fence."""
+    """Notifications that wait for delivery; claims are leases, fenced by the number of attempts."""
 
     async def claim(self, now: datetime, most: int) -> list[Delivery]:
-        """Take those that are due; others may take them again after the lease."""
+        """Claims due deliveries; after the lease expires, others may claim them again."""
         ...
 
     async def settle(self, delivery: Delivery, **columns: Any) -> bool:
-        """Write what became of a claim; False if somebody else holds it now."""
+        """Stores the result of a claimed delivery; False if another worker has claimed it
+        meanwhile.
+        """
         ...
 
 
 class Components(Reading[Component], Protocol):
-    """The inventory."""
+    """The inventory of cluster objects."""
 
     async def upsert(self, components: Iterable[Component]) -> None: ...
 
@@ -263,35 +271,37 @@ class Components(Reading[Component], Protocol):
     async def forget_service(self, service_id: str) -> None: ...
 
     async def count_each(self, clusters: Collection[str]) -> dict[str, int]:
-        """How many there are of each cluster that has some."""
+        """Returns the number of components of each cluster that has some."""
         ...
 
     async def ids_of(self, services: Collection[str]) -> dict[str, set[str]]:
-        """The ids of the components that services have, by the id of the service."""
+        """Returns the ids of components by the id of their service."""
         ...
 
 
 class ServiceRows(Rows[Service], Protocol):
-    """Services, and all of them at a glance."""
+    """Services, and the fleet map."""
 
     async def fleet_map(
         self, query: PageQuery, clusters: Collection[str] | None = None
     ) -> list[MapRow]:
-        """A row for each cluster, by handle, with the marks of the services that are asked for."""
+        """Returns one row for each cluster, sorted by handle, with the status codes of the matching
+        services.
+        """
         ...
 
     async def clusters_of(self, ids: Collection[str]) -> set[str]:
-        """The ids of the clusters that these services are in."""
+        """Returns the ids of the clusters of these services."""
         ...
 
     async def changed_since(self, moment: datetime, visible: Visible, most: int) -> list[str]:
-        """The ids of services that were changed, observed or removed since."""
+        """Returns the ids of services that were changed, observed or removed since a moment."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Where a report looks; all that is given must hold."""
+    """Filter of a report; all given fields must match."""
 
     project_id: str | None = None
     cluster_id: str | None = None
@@ -305,32 +315,33 @@ class Deployments(Protocol):
     async def at(
         self, moment: datetime, within: Within, visible: Visible, most: int
     ) -> list[Deployment]:
-        """What was desired at a moment, of each service that was there."""
+        """Returns the desired state of each service at a moment."""
         ...
 
     async def service_names(self, ids: Collection[str]) -> dict[str, str]:
-        """The names of services that are still there."""
+        """Returns the names of those services that still exist."""
         ...
 
     async def cluster_handles(self, ids: Collection[str]) -> dict[str, str]:
-        """The handles of clusters, by id."""
+        """Returns the handles of clusters, by id."""
         ...
 
     async def of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
-        """All deployments of a commit, or of those whose id begins so."""
+        """Returns all deployments of a commit, which may be abbreviated."""
         ...
 
     async def newest(self, within: Within, visible: Visible, most: int) -> list[Deployment]:
-        """The deployments that became desired last."""
+        """Returns the most recent deployments."""
         ...
 
     async def edge(self) -> Edge:
-        """How far the ledger goes now."""
+        """Returns the current position of the ledger."""
         ...
 
     async def ended(self, after: int, until: int, most: int) -> tuple[int, list[Ended]]:
-        """What ended for the first time in rows behind `after` and up to `until`; the last row
-        that was looked at."""
+        """Returns deployments that first ended in rows after `after` up to `until`, and the last
+        examined row.
+        """
         ...
 
     async def figures(
@@ -341,13 +352,13 @@ class Deployments(Protocol):
         visible: Visible,
         period: Period | None = None,
     ) -> Figures:
-        """The figures of the deployments that became desired in `[since, until)`."""
+        """Returns the metrics of the deployments that became desired in `[since, until)`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FoundPage:
-    """Objects that a search found; `count` is `MOST_FOUND` + 1 for more than so many."""
+    """Objects found by a search; `count` is `MOST_FOUND` + 1 if there are more."""
 
     items: tuple[Found, ...]
     more: bool
@@ -355,14 +366,14 @@ class FoundPage:
 
 
 class Search(Protocol):
-    """Finding objects of all clusters, and things by their names."""
+    """Search for objects of all clusters, and for items by name."""
 
     async def objects(
         self, question: Question, visible: Visible, first: int, after: str | None
     ) -> FoundPage: ...
 
     async def places(self, text: str, allowed: dict[Kind, Visible]) -> list[Place]:
-        """Things whose names contain a text, of the kinds that are allowed; not yet ranked."""
+        """Returns items of the allowed kinds whose names contain a text, not yet ranked."""
         ...
 
 
@@ -370,30 +381,32 @@ class Jobs(Protocol):
     """The job table: claims are leases with a fence."""
 
     async def enqueue(self, job: Job) -> None:
-        """Add a job; one with the same key is asked for anew, also while it is being done."""
+        """Adds a job. A job with the same key is scheduled again, even while it runs."""
         ...
 
     async def claim(
         self, kinds: Collection[str], holder: str, now: datetime, most: int
     ) -> list[Job]:
-        """Lease jobs that are due to `holder`."""
+        """Leases due jobs to `holder`."""
         ...
 
     async def finish(self, job: Job) -> bool:
-        """Remove a done job; False if the lease has passed to another."""
+        """Removes a finished job; False if another worker holds the lease."""
         ...
 
     async def retry(self, job: Job, run_at: datetime, error: str) -> bool:
-        """Give a failed job back for later; False if the lease has passed to another."""
+        """Returns a failed job to the queue for `run_at`; False if
+        another worker holds the lease.
+        """
         ...
 
     async def next_due(self) -> datetime | None:
-        """When the earliest waiting job is due."""
+        """Returns the time at which the next waiting job is due."""
         ...
 
 
 class Transaction(Protocol):
-    """One consistent view of the store; what was written is kept or dropped as a whole."""
+    """One consistent view of the store; its writes are committed or rolled back as a whole."""
 
     @property
     def clusters(self) -> Rows[Cluster]: ...
@@ -508,33 +521,34 @@ class Transaction(Protocol):
 
 
 class SpanSink(Protocol):
-    """Where traces are told."""
+    """Export of traces."""
 
     async def export(self, spans: Sequence[Span]) -> None:
-        """Take spans. Unavailable: they were not taken."""
+        """Exports spans. Raises Unavailable if the receiver did not accept them."""
         ...
 
 
 class Collided(Unavailable):
-    """A transaction and others waited for each other; nothing of it was written.
+    """A transaction failed because of a serialization failure or deadlock; nothing of it was
+    written.
 
-    It may be begun again at once: `controlplane.usecases.retrying` does so until it has `given_up`.
+    It can be retried at once: `controlplane.usecases.retrying` does so until it has `given_up`.
     """
 
     given_up = False
 
 
 class Store(Protocol):
-    """Where everything is kept."""
+    """The store of all persistent data."""
 
     def read(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction that only reads."""
+        """Opens a read-only transaction."""
         ...
 
     def write(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction that may write; committed when the block ends without an error.
+        """Opens a writing transaction; it commits when the block ends without an error.
 
-        Collided: others were written in its place.
+        Raises Collided on a serialization failure or deadlock.
         """
         ...
 
@@ -542,49 +556,57 @@ class Store(Protocol):
 Wake = tuple[str, str]
 """A topic and the key that was published to it."""
 MISSED = "missed"
-"""A topic: wakes of other replicas may have been lost, so look at everything. No key."""
+"""Topic for lost wake-ups of other replicas: subscribers must check everything. Has no key."""
 
 
 class Bus(Protocol):
-    """Wakes whoever waits for a topic, here and on other replicas. The store holds the truth."""
+    """Wakes subscribers of a topic on all replicas. The bus carries no data: the store does."""
 
     def publish(self, topic: str, key: str = "") -> None: ...
 
     def subscribe(self, *topics: str | Wake) -> AsyncIterator[Wake]:
-        """What is published from now on, for as long as the iterator is held.
+        """Yields publications from now on, for as long as the iterator is held.
 
-        A topic alone means all of its keys. A slow reader gets each pair once, not each time.
+        A topic alone matches all of its keys. A slow reader receives each pair once, not once per
+        publication.
         """
         ...
 
 
 class Issuers(Protocol):
-    """Identity providers that speak OpenID Connect, and tokens of issuers that rules trust."""
+    """OpenID Connect identity providers, and verification of tokens of trusted issuers."""
 
     def known(self) -> tuple[Issuer, ...]:
-        """Those by which people may sign in, as configured."""
+        """Returns the configured issuers for sign-in."""
         ...
 
     async def begin(self, name: str, redirect: str, state: str, nonce: str, challenge: str) -> str:
-        """Where a browser signs in. NotFound: no such issuer. Unavailable: it is away."""
+        """Returns the URL at which a browser signs in.
+
+        Raises NotFound for an unknown issuer, Unavailable if the issuer does not answer.
+        """
         ...
 
     async def finish(
         self, name: str, redirect: str, code: str, verifier: str, nonce: str
     ) -> Claims:
-        """Redeem a code. Unauthenticated: the issuer, or what it sent, is not to be believed."""
+        """Redeems a code. Raises Unauthenticated if the issuer's answer is not trustworthy."""
         ...
 
     def named_by(self, token: str) -> str:
-        """Who a token says has made it, unverified. Unauthenticated: it is no token."""
+        """Returns the unverified issuer of a token. Raises Unauthenticated if it is not a token."""
         ...
 
     async def verify(self, token: str) -> Claims:
-        """An ID token of a configured issuer, made for this installation. Unauthenticated: why."""
+        """Verifies an ID token of a configured issuer for this installation. Raises Unauthenticated
+        with the reason.
+        """
         ...
 
     async def verify_for(self, token: str, issuer: str, audience: str, keys: str | None) -> Claims:
-        """A token of any issuer for an audience; `keys`: its JWKS, where discovery cannot reach."""
+        """Verifies a token of any issuer for an audience; `keys` is its JWKS if discovery cannot
+        reach it.
+        """
         ...
 
 
@@ -616,66 +638,75 @@ class Manifests(Protocol):
     async def folders(
         self, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
-        """Paths of all folders at most so many levels below a base. Unavailable, Invalid."""
+        """Returns the paths of all folders at most `depth` levels below a base. Raises Unavailable,
+        Invalid.
+        """
         ...
 
     async def keep(self, data: bytes) -> Rendered:
-        """Keep a bundle that comes from no repository. Unavailable."""
+        """Stores a bundle that comes from no repository. Raises Unavailable."""
         ...
 
 
 class Lender(Protocol):
-    """What agents that render may read repositories with."""
+    """Repository credentials for agents that render."""
 
     async def lend(self, repository_id: RepositoryId) -> GitCredentials | None:
-        """Credentials that end within the hour and read this repository, no other.
+        """Returns credentials for this repository only, which expire within the hour.
 
-        None: there are none to lend; the agent needs none, or has its own. Unavailable.
+        None: there are none to issue; the agent needs none, or has its own. Raises Unavailable.
         """
         ...
 
 
 class LiveObjects(Protocol):
-    """What is in clusters at this moment, read as the user who asks."""
+    """Live objects of clusters, read with the permissions of the requesting user."""
 
     async def read(self, actor: Actor, handle: str, path: str) -> Mapping[str, Any]:
-        """The JSON at a path of a cluster's API.
+        """Returns the JSON at a path of a cluster's API.
 
-        NotFound, Forbidden: as the cluster, or the door, says. LimitExceeded: it is too large.
-        Unavailable: the cluster does not answer.
+        Raises NotFound or Forbidden as the cluster or the Kubernetes proxy answers, LimitExceeded
+        for an oversized answer, Unavailable if the cluster does not answer.
         """
         ...
 
 
 class LiveLogs(Protocol):
-    """What running jobs have just written; best effort, some of the newest jobs only."""
+    """Recent log output of running jobs; best effort, for a limited number of jobs."""
 
     def append(self, job_id: str, offset: int, data: bytes) -> None:
-        """A piece of a log, where it belongs in the whole."""
+        """Stores a piece of a log at its offset."""
         ...
 
     def read(self, job_id: str, offset: int) -> tuple[int, bytes]:
-        """All from `offset` on that is still there, and where that begins."""
+        """Returns the log from `offset` on, as far as it is kept, and
+        the offset where it begins.
+        """
         ...
 
 
 class Door(Protocol):
-    """The Kubernetes door: requests that are under way, and recordings, of all replicas."""
+    """The Kubernetes proxy: open streams and recordings of all replicas."""
 
     async def open_streams(self, wanted: StreamFilter) -> FoundStreams: ...
 
     async def end_stream(self, stream: OpenStream, by: str) -> bool:
-        """End one; False: it has ended. Unavailable: its replica does not answer."""
+        """Ends a stream; False: it had already ended. Raises Unavailable if its replica does not
+        answer.
+        """
         ...
 
     async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
-        """A part of a recording. NotFound; Unavailable: a replica that may keep it is silent."""
+        """Returns a part of a recording.
+
+        Raises NotFound, or Unavailable if a replica that may hold it does not answer.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer over HTTP; the names of its headers are in lower case."""
+    """An HTTP response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -683,46 +714,48 @@ class Reply:
 
 
 class Outward(Protocol):
-    """Sends to addresses that users have given, never to where they must not reach."""
+    """Sends requests to addresses that users have configured, except forbidden ones."""
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
-        """The status of the answer. Unavailable: there is none, or the address is private."""
+        """Returns the status of the response. Raises Unavailable if there is none, or if the
+        address is private.
+        """
         ...
 
     async def ask(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     ) -> Reply:
-        """What is answered, cut at 1 MiB. Unavailable: as above."""
+        """Returns the response, truncated at 1 MiB. Raises Unavailable as `post` does."""
         ...
 
     async def syslog(self, url: str, messages: Sequence[bytes]) -> None:
-        """Hand over messages of RFC 5424. Unavailable: they were not taken."""
+        """Sends RFC 5424 messages. Raises Unavailable if they were not accepted."""
         ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RegistryAccount:
-    """As whom a registry is asked. Never printed."""
+    """Credentials for a registry. Never print them."""
 
     username: str
     password: str
 
 
 class Registries(Protocol):
-    """Registries of images. `image` has its registry and no tag.
+    """Image registries. `image` includes its registry and has no tag.
 
-    Unavailable: it does not answer or not give that out; `retry_after` if it says when to come
-    again. NotFound: it has no such image or tag. Invalid: there is too much of it.
+    Raises Unavailable if the registry does not answer or denies access (with `retry_after` if it
+    gives a time), NotFound for a missing image or tag, Invalid for too large results.
     """
 
     async def tags(self, image: str, account: RegistryAccount | None) -> list[str]:
-        """All tags of an image, 20,000 at most."""
+        """Returns all tags of an image, at most 20,000."""
         ...
 
     async def digest(self, image: str, tag: str, account: RegistryAccount | None) -> str:
-        """The digest that a tag stands for now."""
+        """Returns the current digest of a tag."""
         ...
 
     async def made(self, image: str, tag: str, account: RegistryAccount | None) -> datetime:
-        """When the image of a tag was made."""
+        """Returns the build time of a tag's image."""
         ...

@@ -1,4 +1,4 @@
-"""What use cases about secrets, passwords and keys need of the world, as Protocols."""
+"""Ports for secrets, passwords and keys, as Protocols."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,90 +9,102 @@ from controlplane.domain.services import Service
 
 
 class Sealer(Protocol):
-    """Encrypts secrets at rest; `context` must be the same for opening."""
+    """Encrypts secrets at rest; decryption needs the same `context`."""
 
     def seal(self, plain: bytes, context: str) -> bytes: ...
 
     def open(self, sealed: bytes, context: str) -> bytes: ...
 
     def is_current(self, sealed: bytes) -> bool:
-        """Whether that was sealed with the key that seals now."""
+        """Returns whether the value was encrypted with the current key."""
         ...
 
 
 class KeyRing(Sealer, Protocol):
-    """A sealer whose keys come and go; what any of them has sealed can be opened."""
+    """A sealer with several keys; it decrypts the values of all of them."""
 
     def holds(self, id: str) -> bool:
-        """Whether it has a key."""
+        """Returns whether the ring has a key."""
         ...
 
     def take(self, id: str, key: bytes) -> None:
-        """Have one more key, of 32 bytes, to open with."""
+        """Adds a key of 32 bytes for decryption."""
         ...
 
     def seal_with(self, id: str) -> None:
-        """Seal with this key from now on."""
+        """Encrypts with this key from now on."""
         ...
 
 
 class KeyEncryption(Protocol):
-    """A key that leaves its place never, or only into this process: it wraps the data keys."""
+    """A key-encryption key: it wraps the data keys, and never leaves its store, or only into this
+    process.
+    """
 
     @property
     def name(self) -> str:
-        """What names the key; no other has the same name."""
+        """Returns the unique name of the key."""
         ...
 
     async def wrap(self, key: bytes, context: str) -> bytes:
-        """A key, wrapped. Unavailable: whoever has the key-encryption key does not answer."""
+        """Wraps a key. Raises Unavailable if the holder of the
+        key-encryption key does not answer.
+        """
         ...
 
     async def unwrap(self, wrapped: bytes, context: str) -> bytes:
-        """The key again. Unavailable; Invalid: wrapped with another one, or altered."""
+        """Unwraps a key.
+
+        Raises Unavailable, or Invalid if another key wrapped it or it was altered.
+        """
         ...
 
     async def close(self) -> None:
-        """Close its connections, if it has any."""
+        """Closes its connections, if it has any."""
         ...
 
 
 class ExternalSecrets(Protocol):
-    """Values that are kept elsewhere."""
+    """Values in external secret stores."""
 
     async def read(self, source: SecretSource, project: str) -> bytes:
-        """The value now; `project` is the name of the project that asks.
+        """Returns the current value; `project` is the name of the requesting project.
 
-        NotFound, Forbidden, Unavailable, Invalid: name the source and the reference, no value.
+        Raises NotFound, Forbidden, Unavailable or Invalid. Errors name source and reference, never
+        the value.
         """
         ...
 
 
 class Passwords(Protocol):
-    """Hashes of passwords. Slow by intent, few at a time."""
+    """Password hashes. Slow by design, with limited concurrency."""
 
     async def hash(self, password: str) -> str: ...
 
     async def verify(self, hash: str | None, password: str) -> bool:
-        """Whether it is the password; takes the same time without a hash. LimitExceeded: busy."""
+        """Checks a password; takes the same time without a hash. Raises LimitExceeded if
+        busy.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SecretValue:
-    """A value that objects name; `version` changes when and only when `plain` does. No repr."""
+    """A value that objects reference; `version` changes exactly when `plain` does. Has no repr."""
 
     version: str
     plain: bytes
 
 
 class ServiceSecrets(Protocol):
-    """What the objects of services name as `${towline.secret:NAME}`.
+    """Values of the placeholders `${towline.secret:NAME}` in the objects of services.
 
-    Who changes a value raises the `sequence` of each service that names it; its agent hears of it
-    no sooner.
+    A change of a value raises the `sequence` of each service that references it; only that notifies
+    its agent.
     """
 
     async def of(self, service: Service) -> Mapping[str, SecretValue]:
-        """All values of a service by name. Unavailable: they cannot be asked for now."""
+        """Returns all values of a service by name. Raises Unavailable
+        if they cannot be read now.
+        """
         ...

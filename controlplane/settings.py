@@ -1,4 +1,4 @@
-"""Settings of the control plane; read by the composition only."""
+"""Settings of the control plane; only `compose` reads them."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -7,84 +7,84 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 
 class OidcSettings(BaseModel):
-    """An identity provider by which people sign in."""
+    """An identity provider for sign-in."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$")
-    """What it is called in URLs."""
+    """Name of the provider in URLs."""
     issuer: str
-    """Its URL, exactly as its tokens say."""
+    """URL of the provider, exactly as in its tokens."""
     client_id: str
     client_secret: SecretStr = SecretStr("")
     title: str = ""
-    """What the button says."""
+    """Label of the sign-in button."""
     scopes: tuple[str, ...] = ("openid", "email", "profile")
     groups_claim: str = "groups"
     required_groups: tuple[str, ...] = ()
-    """Who is in none of them is not let in."""
+    """Groups of which a user needs at least one to sign in. Empty: no restriction."""
     audience: str = ""
-    """Of ID tokens sent as bearer; the client id without."""
+    """Audience of ID tokens that are sent as bearer tokens. Default: the client id."""
     scim_account: str = ""
-    """The service account whose tokens push people and groups of this provider, by SCIM."""
+    """Service account whose tokens push users and groups of this provider through SCIM."""
 
 
 class AuthSettings(BaseModel):
-    """How people sign in."""
+    """Settings of user sign-in."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     public_url: str = ""
-    """The URL under which browsers know this installation; without it, what they ask for."""
+    """URL under which browsers reach this installation. Default: the URL of each request."""
     local: bool = True
-    """Whether people may sign in by a password that is kept here."""
+    """Enables sign-in with a password that is stored here."""
     oidc: tuple[OidcSettings, ...] = ()
     """Identity providers."""
     oidc_ca_file: Path | None = None
-    """PEM file to trust instead of the system's authorities when asking identity providers."""
+    """PEM file with the certificate authorities for identity providers, instead of the system's."""
 
 
 class AuditSettings(BaseModel):
-    """For how many days rows of the audit trail are kept, by kind; 0: for ever."""
+    """Retention of audit rows in days, by kind; 0: forever."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     change_days: int = Field(0, ge=0)
-    """What was changed."""
+    """Changes."""
     sign_in_days: int = Field(400, ge=0)
-    """Sign-ins and the use of tokens."""
+    """Sign-ins and uses of tokens."""
     request_days: int = Field(90, ge=0)
     """Requests to clusters."""
     agent_days: int = Field(90, ge=0)
-    """What agents did."""
+    """Actions of agents."""
 
 
 class NotifySettings(BaseModel):
-    """Where notifications may be sent."""
+    """Network limits of notifications."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     private_networks: tuple[str, ...] = ()
-    """Networks (CIDR) that may be reached although they are not public."""
+    """Private networks (CIDR) that notifications may reach."""
     ca_file: Path | None = None
-    """PEM file to trust instead of the system's authorities."""
+    """PEM file with the trusted certificate authorities, instead of the system's."""
 
 
 class TraceSettings(BaseModel):
-    """Where traces of deployments are told, by OTLP over HTTP."""
+    """Export of deployment traces with OTLP over HTTP."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: str = ""
-    """`https://collector:4318/v1/traces`; without it nothing is told."""
+    """URL such as `https://collector:4318/v1/traces`. Without it no traces are exported."""
     authorization: SecretStr = SecretStr("")
-    """What is sent as the `Authorization` header."""
+    """Value of the `Authorization` header."""
     ca_file: Path | None = None
-    """PEM file to trust instead of the public authorities."""
+    """PEM file with the trusted certificate authorities, instead of the public ones."""
 
 
 class KekKind(StrEnum):
-    """Where the key-encryption key is."""
+    """Source of the key-encryption key."""
 
     FILE = "file"
     ENVIRONMENT = "environment"
@@ -95,27 +95,29 @@ class KekKind(StrEnum):
 
 
 class KekSettings(BaseModel):
-    """The key that wraps the keys that seal what the store holds sealed."""
+    """The key-encryption key: it wraps the data keys that encrypt secrets in the store."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: KekKind = KekKind.FILE
     path: Path | None = None
-    """FILE: 32 bytes, `encryption.key` in the data directory without. AGE: an identity file."""
+    """FILE: file of 32 bytes; default `encryption.key` in the data directory. AGE: an identity
+    file.
+    """
     value: SecretStr = SecretStr("")
     """ENVIRONMENT: 32 bytes in base64."""
     url: str = ""
-    """VAULT and HTTP: where it is asked."""
+    """VAULT and HTTP: URL of the service."""
     token: SecretStr = SecretStr("")
-    """VAULT and HTTP: what signs in there."""
+    """VAULT and HTTP: token for the service."""
     key: str = ""
-    """VAULT: the name of the transit key."""
+    """VAULT: name of the transit key."""
     mount: str = "transit"
     namespace: str = ""
     command: tuple[str, ...] = ()
-    """COMMAND: what is run, with its arguments."""
+    """COMMAND: command with its arguments."""
     ca_file: Path | None = None
-    """PEM file to trust instead of the system's authorities."""
+    """PEM file with the trusted certificate authorities, instead of the system's."""
 
 
 class VaultSettings(BaseModel):
@@ -129,50 +131,52 @@ class VaultSettings(BaseModel):
     namespace: str = ""
     mount: str = "secret"
     prefix: str = "{project}"
-    """What secrets may read is below this path; `{project}` is the id of their project."""
+    """Path below which secrets can be read; `{project}` is replaced by the id of their project."""
     ca_file: Path | None = None
 
 
 class SecretSettings(BaseModel):
-    """Where keys and values of secrets come from."""
+    """Sources of keys and of secret values."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kek: KekSettings = KekSettings()
     previous: tuple[KekSettings, ...] = ()
-    """Keys that were `kek` before: what they wrapped is wrapped anew at start."""
+    """Earlier values of `kek`: at start, the keys that they wrapped are wrapped with `kek`."""
     vaults: tuple[VaultSettings, ...] = ()
     environment: str = ""
-    """What names of variables that secrets may read begin with; without it, none may be read."""
+    """Required prefix of environment variables that secrets may read. Without it none can be read.
+    """
 
 
 class ApiSettings(BaseModel):
-    """What callers of the API may ask for."""
+    """Limits of API callers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     requests_a_minute: int = Field(0, ge=0, le=6_000_000)
-    """Of one user, or of one address that does not sign in, over all replicas; 0: no limit.
-    Counted in windows of ten seconds."""
+    """Maximum API requests per minute of one user, or of one unauthenticated address, over all
+    replicas; 0: no limit. Counted in windows of ten seconds.
+    """
 
 
 class ControlPlaneSettings(BaseModel):
-    """Where state is kept, and the key that seals secrets in it."""
+    """Settings of the control plane: data directory, store, keys, and network addresses."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     data_dir: Path
-    """Holds the embedded store and the encryption key."""
+    """Data directory with the embedded store and the encryption key."""
     agents_port: int = 8444
-    """Where agents connect; told to those who add clusters."""
+    """Port for agents; shown in the installation instructions of clusters."""
     introspection: bool = True
-    """Whether members may ask the API for its schema."""
+    """Lets signed-in users query the API's schema (introspection)."""
     signing_key: str = ""
-    """The public key (PEM) of what signs renders; told to those who set up agents."""
+    """Public key (PEM) that verifies renders; shown in the installation instructions of agents."""
     database: SecretStr | None = None
-    """`postgresql://user:password@host/name`; without it, SQLite in the data directory."""
+    """`postgresql://user:password@host/name`. Default: SQLite in the data directory."""
     redis: SecretStr | None = None
-    """`redis://…` by which several processes wake each other; without it, this one is alone."""
+    """`redis://…`, through which several replicas wake each other. Default: a single replica."""
     api: ApiSettings = ApiSettings()
     auth: AuthSettings = AuthSettings()
     audit: AuditSettings = AuditSettings()

@@ -1,7 +1,7 @@
-"""python -m deploy.bill: npm's bill of materials (CycloneDX) without what only builds; a filter.
+"""Filters npm's SBOM (CycloneDX) to shipped components: `python -m deploy.bill`.
 
-npm's own `--omit dev` leaves out what is shipped, too, if something for development wants it as a
-peer, as React.
+npm's own `--omit dev` also drops shipped components, such as React, that are peer dependencies of a
+development dependency.
 """
 
 import json
@@ -12,13 +12,20 @@ _FOR_DEVELOPMENT = {"name": "cdx:npm:package:development", "value": "true"}
 
 
 def shipped(bill: dict[str, Any]) -> dict[str, Any]:
-    """The same bill with the components that are shipped, and what these depend on."""
-    listed = [one for one in bill["components"] if _FOR_DEVELOPMENT not in one["properties"]]
-    known = {bill["metadata"]["component"]["bom-ref"], *(one["bom-ref"] for one in listed)}
+    """Returns the SBOM with only shipped components and their dependencies."""
+    listed = [
+        component
+        for component in bill["components"]
+        if _FOR_DEVELOPMENT not in component["properties"]
+    ]
+    known = {
+        bill["metadata"]["component"]["bom-ref"],
+        *(component["bom-ref"] for component in listed),
+    }
     dependencies = [
-        {**one, "dependsOn": [ref for ref in one["dependsOn"] if ref in known]}
-        for one in bill["dependencies"]
-        if one["ref"] in known
+        {**dependency, "dependsOn": [ref for ref in dependency["dependsOn"] if ref in known]}
+        for dependency in bill["dependencies"]
+        if dependency["ref"] in known
     ]
     return {**bill, "components": listed, "dependencies": dependencies}
 

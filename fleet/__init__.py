@@ -1,4 +1,4 @@
-"""What the four parts of Towline share: the wire, the tunnel's frames, errors, identities, runtime.
+"""Code shared by the four parts of Towline: wire, tunnel frames, errors, identities, runtime.
 
 Nothing here may know GraphQL, SQL, git, Kubernetes or Redis, or import one of the four parts.
 """

@@ -1,9 +1,9 @@
-"""The render tier's word on a bundle: which repository, commit and folder it was made from.
+"""Signed statements of the render tier: repository, commit and folder of a bundle.
 
-The word is a statement in canonical JSON (sorted keys, no spaces, as in `fleet.bundle`) and an
-Ed25519 signature (RFC 8032) over a prefix that no other use of the key has, and the statement.
-A key's id is the sha256 of its 32 raw bytes. The private key belongs to the render tier alone,
-so that who has taken the API tier still cannot make an agent apply objects of their own.
+A statement is canonical JSON (sorted keys, no spaces, as in `fleet.bundle`). The Ed25519
+signature (RFC 8032) covers a prefix unique to this use of the key, followed by the statement.
+A key's id is the sha256 of its 32 raw bytes. Only the render tier has the private key, so an
+attacker who controls the API tier cannot make an agent apply other objects.
 """
 
 import base64
@@ -27,10 +27,10 @@ _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is attested: the bundle `digest` (`sha256:<hex>`) is the render of this place.
+    """Claims that the bundle `digest` (`sha256:<hex>`) was rendered from this folder.
 
-    `repository` is a URL without credentials, `folder` relative to its root, `renderer` the name
-    of how it was rendered.
+    `repository` is a URL without credentials, `folder` is relative to its root, and `renderer`
+    is a value of `fleet.source.Renderer`.
     """
 
     digest: str
@@ -40,10 +40,12 @@ class Statement:
     renderer: str
 
     def encode(self) -> bytes:
-        """The canonical bytes. Invalid: longer than `MAX_STATEMENT_BYTES`."""
+        """Encodes the statement canonically. Raises Invalid beyond `MAX_STATEMENT_BYTES`."""
         data = orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)
         if len(data) > MAX_STATEMENT_BYTES:
-            raise Invalid(f"an attestation of {len(data):,} bytes; {MAX_STATEMENT_BYTES:,} at most")
+            raise Invalid(
+                f"the attestation has {len(data):,} bytes; the limit is {MAX_STATEMENT_BYTES:,}"
+            )
         return data
 
 
@@ -65,26 +67,26 @@ class Signer:
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> "Signer":
-        """From 32 raw bytes. Invalid: another number of bytes."""
+        """Reads the key from 32 raw bytes. Raises Invalid for any other length."""
         if len(raw) != 32:
             raise Invalid(f"a signing key has 32 bytes, not {len(raw)}")
         return cls(Ed25519PrivateKey.from_private_bytes(raw))
 
     @property
     def public_pem(self) -> bytes:
-        """The public key as PEM (SubjectPublicKeyInfo), to be given to agents."""
+        """The public key for agents, as PEM (SubjectPublicKeyInfo)."""
         return self._key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
 
     def sign(self, statement: Statement) -> Attestation:
-        """Attest. Invalid: the statement is too long."""
+        """Signs a statement. Raises Invalid if it is too long."""
         data = statement.encode()
         return Attestation(self.key_id, data, self._key.sign(_PREFIX + data))
 
 
 class TrustedKeys:
-    """The public keys whose word counts, by their id."""
+    """The public keys that an agent trusts, by key id."""
 
     def __init__(self, keys: Iterable[Ed25519PublicKey]) -> None:
         self._keys: Mapping[str, Ed25519PublicKey] = {key_id(key): key for key in keys}
@@ -93,9 +95,12 @@ class TrustedKeys:
         return bool(self._keys)
 
     def verify(self, digest: str, attestation: Attestation | None) -> Statement:
-        """What is attested of the bundle `digest`. Invalid: nothing that can be believed."""
+        """Verifies the attestation of a bundle and returns its statement.
+
+        Raises Invalid if it is missing, untrusted, malformed or made for another bundle.
+        """
         if attestation is None:
-            raise Invalid(f"bundle {digest} is not signed: this agent takes signed bundles only")
+            raise Invalid(f"bundle {digest} is not signed; this agent accepts only signed bundles")
         key = self._keys.get(attestation.key_id)
         if key is None:
             raise Invalid(
@@ -108,7 +113,9 @@ class TrustedKeys:
             raise Invalid(f"the signature of bundle {digest} is wrong") from error
         statement = _decode(attestation.statement)
         if statement.digest != digest:
-            raise Invalid(f"the signature given for bundle {digest} is that of {statement.digest}")
+            raise Invalid(
+                f"the signature sent with bundle {digest} belongs to bundle {statement.digest}"
+            )
         return statement
 
 
@@ -119,16 +126,16 @@ def key_id(key: Ed25519PublicKey) -> str:
 
 
 def read_public_keys(text: bytes) -> list[Ed25519PublicKey]:
-    """The keys of a file: PEM blocks, or a line of base64 (32 raw bytes) for each key.
+    """Reads the keys of a file: PEM blocks, or one line of base64 (32 raw bytes) per key.
 
-    Lines that begin with `#` are passed over. Invalid: none, or one of another kind.
+    Skips lines that begin with `#`. Raises Invalid without a key or for another key type.
     """
     blocks = _PEM.findall(text)
     lines = [line.strip() for line in _PEM.sub(b"", text).splitlines()]
     keys = [_from_pem(block) for block in blocks]
     keys += [_from_line(line) for line in lines if line and not line.startswith(b"#")]
     if not keys:
-        raise Invalid("holds no public key")
+        raise Invalid("contains no public key")
     return keys
 
 
@@ -136,9 +143,9 @@ def _from_pem(block: bytes) -> Ed25519PublicKey:
     try:
         key = serialization.load_pem_public_key(block)
     except ValueError as error:
-        raise Invalid("holds a public key that cannot be read") from error
+        raise Invalid("contains a malformed public key") from error
     if not isinstance(key, Ed25519PublicKey):
-        raise Invalid("holds a public key of another kind than Ed25519")
+        raise Invalid("contains a public key that is not Ed25519")
     return key
 
 
@@ -146,20 +153,20 @@ def _from_line(line: bytes) -> Ed25519PublicKey:
     try:
         return Ed25519PublicKey.from_public_bytes(base64.b64decode(line, validate=True))
     except (binascii.Error, ValueError) as error:
-        raise Invalid("a public key is PEM, or a line with the base64 of 32 bytes") from error
+        raise Invalid("a public key must be PEM or a line with the base64 of 32 bytes") from error
 
 
 def _decode(data: bytes) -> Statement:
-    """A signed statement; only its canonical form is taken, so that it can be read in one way."""
+    """Decodes a statement; accepts only its canonical form, so that it has one reading."""
     try:
         raw = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Invalid("an attestation that is not JSON") from error
+        raise Invalid("the attestation is not JSON") from error
     names = {field.name for field in fields(Statement)}
     known = isinstance(raw, dict) and raw.keys() == names
     if not known or not all(isinstance(value, str) for value in raw.values()):
-        raise Invalid("an attestation of another form than this agent knows")
+        raise Invalid("the attestation has fields that this agent does not know; upgrade the agent")
     statement = Statement(**raw)
     if statement.encode() != data:
-        raise Invalid("an attestation that is not in canonical form")
+        raise Invalid("the attestation is not in canonical form")
     return statement

@@ -1,9 +1,8 @@
 """The bundle: the rendered objects of one service in canonical form, named by their digest.
 
-A bundle is a sequence of lines, one Kubernetes object each, as JSON with sorted keys and no
-spaces (the number and string forms of RFC 8785 section 3.2, as orjson writes them), in the
-order in which the renderer gave them. Its digest is the sha256 of exactly these bytes, so the
-same objects have the same digest wherever they were rendered.
+A bundle has one line of JSON per Kubernetes object, in the order of the renderer. Keys are
+sorted, without spaces; numbers and strings follow RFC 8785 section 3.2, as orjson writes them.
+The digest of a bundle is the sha256 of these bytes, so equal objects have equal digests.
 """
 
 import hashlib
@@ -31,30 +30,30 @@ class Bundle:
     count: int
 
     def objects(self) -> Iterator[KubeObject]:
-        """The objects in order, parsed anew at each call."""
+        """Parses the objects in order, again at each call."""
         for line in self.data.splitlines():
             yield orjson.loads(line)
 
 
 def make_bundle(objects: Iterable[KubeObject]) -> Bundle:
-    """The bundle of these objects.
+    """Makes the bundle of these objects.
 
-    Invalid: an object or the whole is beyond the limits, or has what JSON cannot say.
+    Raises Invalid beyond the limits or for values that JSON cannot represent.
     """
     lines = []
-    for one in objects:
-        line = _line_of(one)
+    for obj in objects:
+        line = _line_of(obj)
         if len(line) > MAX_OBJECT_BYTES:
             raise Invalid(
-                f"{describe(one)} has {len(line):,} bytes; "
-                f"the API server takes {MAX_OBJECT_BYTES:,} at most"
+                f"{describe(obj)} has {len(line):,} bytes; "
+                f"the API server accepts at most {MAX_OBJECT_BYTES:,}"
             )
         lines.append(line)
     if len(lines) > MAX_OBJECTS:
-        raise Invalid(f"{len(lines):,} objects in one service; {MAX_OBJECTS:,} at most")
+        raise Invalid(f"{len(lines):,} objects in one service; the limit is {MAX_OBJECTS:,}")
     data = b"\n".join(lines)
     if len(data) > MAX_BUNDLE_BYTES:
-        raise Invalid(f"{len(data):,} bytes of manifests; {MAX_BUNDLE_BYTES:,} at most")
+        raise Invalid(f"{len(data):,} bytes of manifests; the limit is {MAX_BUNDLE_BYTES:,}")
     return Bundle(digest_of(data), data, len(lines))
 
 
@@ -66,7 +65,7 @@ def _line_of(one: KubeObject) -> bytes:
 
 
 def open_bundle(digest: str, data: bytes) -> Bundle:
-    """The bundle that `data` holds. Invalid: it is not what the digest names."""
+    """Opens a bundle. Raises Invalid if the digest does not match."""
     actual = digest_of(data)
     if actual != digest:
         raise Invalid(f"bundle has digest {actual}, not {digest}: refused")
@@ -74,9 +73,9 @@ def open_bundle(digest: str, data: bytes) -> Bundle:
 
 
 def bundle_of(data: bytes) -> Bundle:
-    """The bundle that bytes of unknown origin are. Invalid: they are none in canonical form."""
+    """Opens bytes of unknown origin. Raises Invalid unless they are a canonical bundle."""
     if len(data) > MAX_BUNDLE_BYTES:
-        raise Invalid(f"{len(data):,} bytes of manifests; {MAX_BUNDLE_BYTES:,} at most")
+        raise Invalid(f"{len(data):,} bytes of manifests; the limit is {MAX_BUNDLE_BYTES:,}")
     bundle = make_bundle(_objects(data))
     return open_bundle(bundle.digest, data)
 
@@ -88,17 +87,17 @@ def _objects(data: bytes) -> Iterator[KubeObject]:
         except orjson.JSONDecodeError:
             one = None
         if not isinstance(one, dict):
-            raise Invalid("these bytes are no bundle: a line of it is not a JSON object")
+            raise Invalid("not a bundle: a line is not a JSON object")
         yield one
 
 
 def digest_of(data: bytes) -> str:
-    """`sha256:<hex>` of bytes."""
+    """Hashes bytes as `sha256:<hex>`."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
 def describe(one: KubeObject) -> str:
-    """How an object is named to people: `Deployment shop/web`, `Namespace shop`."""
+    """Names an object for people: `Deployment shop/web`, `Namespace shop`."""
     metadata = one.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     name = metadata.get("name") or metadata.get("generateName") or "(no name)"

@@ -1,4 +1,4 @@
-"""Values of what goes back to git: edits of files, and requests to merge them."""
+"""Edits of files in git, and merge requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Scalar = str | int | bool
 
 @dataclass(frozen=True, slots=True)
 class PutFile:
-    """Have a file with this content, made or replaced."""
+    """Creates or replaces a file."""
 
     path: str
     content: bytes
@@ -17,14 +17,14 @@ class PutFile:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """Have no file (or folder) of this name."""
+    """Deletes a file or folder."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFolder:
-    """Have a folder with what another one holds."""
+    """Copies a folder."""
 
     source: str
     target: str
@@ -32,7 +32,7 @@ class CopyFolder:
 
 @dataclass(frozen=True, slots=True)
 class SetField:
-    """Give a field that is there another value; `document` counts from 0 in its file."""
+    """Changes an existing field; `document` is the index, from 0, of the YAML document."""
 
     path: str
     field: Sequence[str | int]
@@ -42,9 +42,9 @@ class SetField:
 
 @dataclass(frozen=True, slots=True)
 class SetImage:
-    """Run another tag of an image wherever a file names it.
+    """Changes the tag of an image wherever a file names the image.
 
-    That is `image: shop:1` of a container, `name` (or `newName`) with `newTag` of a
+    Covers `image: shop:1` of a container, `name` (or `newName`) with `newTag` of a
     kustomization, and `repository` with `tag` of a chart's values.
     """
 
@@ -57,7 +57,7 @@ Edit = PutFile | DeleteFile | CopyFolder | SetField | SetImage
 
 
 class RequestState(StrEnum):
-    """What has become of a request."""
+    """State of a merge request."""
 
     OPEN = "OPEN"
     MERGED = "MERGED"
@@ -66,7 +66,7 @@ class RequestState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """A pull or merge request; `merged` is the commit it became, once it has."""
+    """A pull or merge request; `merged` is its merge commit, None before the merge."""
 
     number: int
     url: str

@@ -1,7 +1,7 @@
-"""What differs between two bundles: objects, and fields by JSON pointer (RFC 6901).
+"""Differences between two bundles: objects, and fields by JSON pointer (RFC 6901).
 
-Values of Secrets are never told, neither those of `data` nor what kubectl notes of them in an
-annotation; that they differ is told.
+Values of Secrets are masked, in `data` as in kubectl's last-applied annotation. The diff shows
+only that they differ.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ Key = tuple[str, str, str, str]
 
 
 class Change(StrEnum):
-    """What becomes of an object."""
+    """The kind of change of an object."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -34,7 +34,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A field that differs. `old` and `new` are JSON, shortened; None where there is none."""
+    """A field that differs. `old` and `new` are shortened JSON, None where absent."""
 
     pointer: str
     old: str | None
@@ -56,7 +56,7 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """All that differs. The counts are whole; `objects` are bounded, in order."""
+    """Differences of two bundles. The counts are complete; `objects` is bounded and sorted."""
 
     added: int = 0
     removed: int = 0
@@ -68,7 +68,7 @@ class Difference:
 
 
 def compare(old: Bundle | None, new: Bundle | None, *, most: int = MAX_OBJECTS) -> Difference:
-    """What differs; without a bundle there are no objects. At most `most` objects are listed."""
+    """Compares two bundles (None: empty) and lists at most `most` objects."""
     before, after = _keyed(old), _keyed(new)
     counts = dict.fromkeys(Change, 0)
     listed = []
@@ -85,11 +85,11 @@ def compare(old: Bundle | None, new: Bundle | None, *, most: int = MAX_OBJECTS) 
 
 
 def _keyed(bundle: Bundle | None) -> dict[Key, KubeObject]:
-    return {_key(one): one for one in bundle.objects()} if bundle is not None else {}
+    return {_key(obj): obj for obj in bundle.objects()} if bundle is not None else {}
 
 
 def _key(one: KubeObject) -> Key:
-    """What names an object: its version is none of it, so that an upgrade is a change."""
+    """Identity of an object, without its API version: a version upgrade is a change."""
     metadata = one.get("metadata") or {}
     group = str(one.get("apiVersion", "")).rpartition("/")[0]
     namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
@@ -105,7 +105,7 @@ def _change(old: KubeObject | None, new: KubeObject | None) -> Change | None:
 
 
 def _canonical(value: Any) -> bytes:
-    """Python holds 1 and true for equal; JSON does not."""
+    """Canonical JSON: 1 and true are equal in Python, but not in JSON."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
@@ -125,16 +125,16 @@ def _told(change: Change, old: KubeObject | None, new: KubeObject | None) -> Obj
 
 
 def _fields(old: Any, new: Any, pointer: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Each place at which two values differ, the deepest that holds the difference."""
+    """Yields the deepest fields at which two values differ."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
             below = f"{pointer}/{_escaped(key)}"
             yield from _fields(old.get(key, _MISSING), new.get(key, _MISSING), below)
     elif isinstance(old, list) and isinstance(new, list):
         found = [
-            one
+            difference
             for index, was, will in _aligned(old, new)
-            for one in _fields(was, will, f"{pointer}/{index}")
+            for difference in _fields(was, will, f"{pointer}/{index}")
         ]
         if not found and _canonical(old) != _canonical(new):
             yield pointer, old, new
@@ -144,7 +144,7 @@ def _fields(old: Any, new: Any, pointer: str = "") -> Iterator[tuple[str, Any, A
 
 
 def _aligned(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
-    """Items side by side: by their `name` where all have one, else by their place."""
+    """Pairs items of two lists by `name` if all have one, else by index."""
     names_before, names_after = _names(old), _names(new)
     if names_before is None or names_after is None:
         for index in range(max(len(old), len(new))):
@@ -161,9 +161,9 @@ def _aligned(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
 
 def _names(items: list[Any]) -> dict[str, int] | None:
     names = {
-        one["name"]: index
-        for index, one in enumerate(items)
-        if isinstance(one, dict) and isinstance(one.get("name"), str)
+        item["name"]: index
+        for index, item in enumerate(items)
+        if isinstance(item, dict) and isinstance(item.get("name"), str)
     }
     return names if len(names) == len(items) else None
 
@@ -199,10 +199,10 @@ def _text(value: Any) -> str | None:
 
 
 def _without_secrets(value: Any) -> Any:
-    """A value that was added whole, without the annotation that repeats an object."""
+    """Masks the last-applied annotation in a value that was added as a whole."""
     if isinstance(value, dict):
         return {
-            key: MASKED if key == _LAST_APPLIED else _without_secrets(one)
-            for key, one in value.items()
+            key: MASKED if key == _LAST_APPLIED else _without_secrets(inner)
+            for key, inner in value.items()
         }
-    return [_without_secrets(one) for one in value] if isinstance(value, list) else value
+    return [_without_secrets(inner) for inner in value] if isinstance(value, list) else value

@@ -1,7 +1,7 @@
-"""One error family for every part; it crosses GraphQL, HTTP and gRPC with its code.
+"""The error classes of all parts; GraphQL, HTTP and gRPC carry their code.
 
-An error's message is written for the person who reads it: what failed, where, what to do.
-Whatever is not a `TowlineError` is masked as `INTERNAL` at each edge.
+A message tells its reader what failed, where, and what to do.
+Every edge masks other exceptions as `INTERNAL`.
 """
 
 from collections.abc import Mapping
@@ -34,9 +34,9 @@ HTTP_STATUS: Mapping[Code, int] = {
 
 
 class TowlineError(Exception):
-    """A failure with a code and a sentence that may be shown to the caller.
+    """A failure with a code and a message for the caller.
 
-    `retry_after` (seconds) tells whether trying again may help, and when.
+    `retry_after` is the number of seconds after which a retry may help; None: unknown.
     """
 
     code = Code.INTERNAL
@@ -48,19 +48,19 @@ class TowlineError(Exception):
 
 
 class Unauthenticated(TowlineError):
-    """The caller has not shown who it is: no token, a wrong, expired or revoked one."""
+    """The caller is not authenticated: the token is missing, invalid, expired or revoked."""
 
     code = Code.UNAUTHENTICATED
 
 
 class Forbidden(TowlineError):
-    """The caller is known and lacks the right; the message names the right."""
+    """The caller lacks a permission; the message names it."""
 
     code = Code.FORBIDDEN
 
 
 class NotFound(TowlineError):
-    """Absent, or not visible to the caller: both read alike."""
+    """The resource is absent or invisible to the caller; both give the same error."""
 
     code = Code.NOT_FOUND
 
@@ -69,7 +69,7 @@ class NotFound(TowlineError):
 
 
 class Invalid(TowlineError):
-    """Input that can never work as given; `field` names the place where there is one."""
+    """Invalid input; `field` names the field, if there is one."""
 
     code = Code.INVALID
 
@@ -79,9 +79,9 @@ class Invalid(TowlineError):
 
 
 class Conflict(TowlineError):
-    """The state has moved on, or the name is taken; the message tells the current state.
+    """The state has changed or the name is taken; the message gives the current state.
 
-    `current` has it for programs: what the caller may read of what stands in the way.
+    `current` holds the conflicting fields that the caller may read, for programs.
     """
 
     code = Code.CONFLICT
@@ -92,12 +92,12 @@ class Conflict(TowlineError):
 
 
 class LimitExceeded(TowlineError):
-    """More than the installation allows; try again later or ask for less."""
+    """The request exceeds a limit of the installation; retry later or request less."""
 
     code = Code.LIMIT
 
 
 class Unavailable(TowlineError):
-    """Something this depends on is away: an agent, a git server, the store."""
+    """A dependency is unavailable: an agent, a git server, the store."""
 
     code = Code.UNAVAILABLE

@@ -1,8 +1,8 @@
 """Typed ids and the text form of tokens.
 
-A token is `<kind>_<43 characters of secret><6 characters of checksum>`, so that scanners and
-people recognise one and a mistyped one is refused without a look into the store. Only its
-sha256 is ever kept.
+A token is `<kind>_<43 characters of secret><6 characters of checksum>`. Scanners and people
+recognise it, and a mistyped token is refused without a query of the store. Only its sha256 is
+stored.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _CHECK_LENGTH = 6
 
 
 class TokenKind(StrEnum):
-    """Who may carry the token; the value is its prefix."""
+    """The kind of a token's owner; the value is the token's prefix."""
 
     USER = "twu"
     AGENT = "twa"
@@ -41,10 +41,10 @@ _newest = 0
 
 
 def new_id(now: datetime) -> str:
-    """A UUIDv7 (RFC 9562 section 5.7) in text form: sorts by the time of its making.
+    """Makes a UUIDv7 (RFC 9562 section 5.7) as text; ids sort by creation time.
 
-    Microseconds fill the field behind the milliseconds (section 6.2, method 3), and of two made
-    in the same one the later is the greater (method 2).
+    Microseconds fill the field after the milliseconds (section 6.2, method 3). Of two ids of the
+    same microsecond, the later is greater (method 2).
     """
     global _newest
     micros = int(now.timestamp() * 1_000_000)
@@ -60,15 +60,15 @@ def new_id(now: datetime) -> str:
 
 
 def local_id(cluster: str, name: str) -> str:
-    """The id of a thing that a cluster defines itself: a UUIDv5 (RFC 9562 section 5.5) in text.
+    """Makes the id of an object that a cluster defines itself: a UUIDv5 (RFC 9562 section 5.5).
 
-    The same for ever for one name in one cluster, and never an id that `new_id` gives.
+    The same cluster and name always give the same id. `new_id` never gives such an id.
     """
     return str(uuid5(NAMESPACE_URL, f"towline:{cluster}/{name}"))
 
 
 def is_local_id(text: str) -> bool:
-    """Whether `local_id` may have made this id."""
+    """Tests for the form of the ids that `local_id` makes."""
     try:
         return UUID(text).version == 5 and str(UUID(text)) == text
     except ValueError:
@@ -76,13 +76,13 @@ def is_local_id(text: str) -> bool:
 
 
 def new_token(kind: TokenKind) -> str:
-    """A fresh token with 256 bits of secret."""
+    """Makes a new token with 256 bits of secret."""
     secret = _base62(secrets.randbits(256), _SECRET_LENGTH)
     return f"{kind.value}_{secret}{_checksum(kind, secret)}"
 
 
 def token_kind(token: str) -> TokenKind | None:
-    """The kind of a well-formed token; None for anything else."""
+    """Returns the kind of a well-formed token, None for other text."""
     prefix, _, rest = token.partition("_")
     if len(rest) != _SECRET_LENGTH + _CHECK_LENGTH or prefix not in set(TokenKind):
         return None
@@ -92,7 +92,7 @@ def token_kind(token: str) -> TokenKind | None:
 
 
 def token_hash(token: str) -> str:
-    """The sha256 (hex) under which a token is kept. Tokens are random, so no salt is needed."""
+    """Hashes a token for the store (sha256, hex). Tokens are random and need no salt."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What an agent is asked to render, in the form in which it is sealed to that agent."""
+"""Render orders for an agent, in the form that is sealed to that agent."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -18,14 +18,14 @@ from fleet.source import (
 )
 
 NAME = "order"
-"""The name under which the order of a command is sealed."""
+"""The name that binds a sealed order to its command."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RenderOrder:
-    """A render, and the repositories that it reads, each with what signs in there and nowhere else.
+    """A render request and its repositories, each with credentials for that repository only.
 
-    Never printed: it has no repr.
+    Has no repr, so that it is never printed.
     """
 
     request: RenderRequest
@@ -33,14 +33,17 @@ class RenderOrder:
 
 
 def dump_order(order: RenderOrder) -> bytes:
-    """JSON, with all that is secret in clear: only to be sealed. Invalid: no JSON can say it."""
+    """Encodes an order as JSON with plain-text secrets: seal the result.
+
+    Raises Invalid for parameters that JSON cannot represent.
+    """
     try:
         return orjson.dumps(
             {
                 "request": asdict(order.request),
                 "repositories": [
-                    asdict(replace(one, refs=frozenset(), folders=frozenset()))
-                    for one in order.repositories
+                    asdict(replace(repository, refs=frozenset(), folders=frozenset()))
+                    for repository in order.repositories
                 ],
             },
             default=_listed,
@@ -50,14 +53,16 @@ def dump_order(order: RenderOrder) -> bytes:
 
 
 def load_order(data: bytes) -> RenderOrder:
-    """What `dump_order` wrote. Invalid: it is something else; nothing of it is told."""
+    """Decodes the output of `dump_order`. Raises Invalid, without quoting the data."""
     try:
         raw = orjson.loads(data)
         return RenderOrder(
-            _request(raw["request"]), tuple(_repository(one) for one in raw["repositories"])
+            _request(raw["request"]), tuple(_repository(item) for item in raw["repositories"])
         )
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise Invalid("the order to render cannot be read: is this agent too old?") from None
+        raise Invalid(
+            "cannot read the render order; upgrade the agent if it is older than the control plane"
+        ) from None
 
 
 def _request(raw: Mapping[str, Any]) -> RenderRequest:
@@ -65,7 +70,7 @@ def _request(raw: Mapping[str, Any]) -> RenderRequest:
     if (helm := raw["helm"]) is not None:
         read["helm"] = HelmRelease(**helm | {"values_files": tuple(helm["values_files"])})
     read["renderer"] = Renderer(raw["renderer"])
-    read["sources"] = tuple(SourceFolder(**one) for one in raw["sources"])
+    read["sources"] = tuple(SourceFolder(**item) for item in raw["sources"])
     return RenderRequest(**read)
 
 
@@ -73,7 +78,7 @@ def _repository(raw: Mapping[str, Any]) -> RepositorySpec:
     read: dict[str, Any] = dict(raw)
     if (given := raw["credentials"]) is not None:
         read["credentials"] = GitCredentials(**given)
-    # The hub of a version before knows git only.
+    # Control planes of the previous version know only git.
     read["kind"] = RepositoryKind(raw.get("kind", RepositoryKind.GIT))
     read["refs"], read["folders"] = frozenset(raw["refs"]), frozenset(raw["folders"])
     return RepositorySpec(**read)

@@ -1,4 +1,4 @@
-"""Repository URLs: which may be used at all, and their normal form."""
+"""Repository URLs: validation and normal form."""
 
 import ipaddress
 import re
@@ -18,7 +18,7 @@ _MAX_URL = 2000
 
 @dataclass(frozen=True)
 class Remote:
-    """An admitted repository URL; `text` is its normal form and holds no password."""
+    """An allowed repository URL; `text` is its normal form, without a password."""
 
     scheme: str
     host: str
@@ -35,7 +35,7 @@ class Remote:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """Whom credentials for this URL are shown to."""
+        """Scheme, host and port that may receive credentials for this URL."""
         return self.scheme, self.host, self.port
 
     @property
@@ -45,13 +45,13 @@ class Remote:
 
 @lru_cache(4096)
 def parse_remote(url: str) -> Remote:
-    """The remote that a URL or `user@host:path` names.
+    """Parses a URL or `user@host:path`.
 
-    Invalid: anything but http, https and ssh, a password inside, or a form that could be read
-    as an option or a command.
+    Raises Invalid for schemes other than http, https and ssh, for passwords, and for forms that
+    git could take for an option or a command.
     """
     if len(url) > _MAX_URL or not url.isprintable() or " " in url or url.startswith("-"):
-        raise _invalid("it is too long or holds characters that no URL has")
+        raise _invalid("it is too long or contains characters that are not allowed in a URL")
     if "::" in url.split("/", 1)[0]:
         raise _invalid("remote helpers (`name::…`) are not allowed")
     if "://" not in url and (match := _SCP.fullmatch(url)):
@@ -60,12 +60,12 @@ def parse_remote(url: str) -> Remote:
 
 
 def checked_proxy(url: str) -> str:
-    """A proxy's URL in normal form. Invalid: anything but `http://[user:password@]host:port`."""
+    """Normalizes a proxy URL. Raises Invalid unless it is `http://[user:password@]host:port`."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise Invalid("cannot be read as a URL", field="proxy") from None
+        raise Invalid("is not a URL", field="proxy") from None
     plain = parts.scheme == "http" and parts.hostname and port and parts.path in {"", "/"}
     if not plain or parts.query or parts.fragment or not url.isprintable() or " " in url:
         raise Invalid("must be http://[user:password@]host:port", field="proxy")
@@ -73,9 +73,9 @@ def checked_proxy(url: str) -> str:
 
 
 def is_odd_address(host: str) -> bool:
-    """Whether a host is an IPv4 address in a form that programs read apart, as `127.1` or `0x7f.1`.
+    """Detects IPv4 addresses in ambiguous forms, such as `127.1` or `0x7f.1`.
 
-    No name ends in a number (WHATWG URL, 3.5), so such a host is that or nothing.
+    No host name ends in a number (WHATWG URL, 3.5), so such a host is an address or invalid.
     """
     return _NUMBERS.fullmatch(host) is not None and not _is_plain_address(host)
 
@@ -93,7 +93,7 @@ def _from_parts(url: str) -> Remote:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise _invalid("it cannot be read") from error
+        raise _invalid("it is not a URL") from error
     if parts.scheme not in _PORTS:
         raise _invalid("only http, https and ssh URLs are allowed")
     if parts.query or parts.fragment:
@@ -104,18 +104,18 @@ def _from_parts(url: str) -> Remote:
 
 def _check_user(parts: SplitResult) -> None:
     if parts.password or (parts.username and parts.scheme != "ssh"):
-        raise _invalid("credentials belong into the credentials of the repository, not the URL")
+        raise _invalid("it contains credentials; set them as the repository's credentials instead")
 
 
 def _checked(scheme: str, host: str, port: int | None, path: str, user: str | None) -> Remote:
     if not _HOST.fullmatch(host) or is_odd_address(host):
-        raise _invalid("it has no proper host name")
+        raise _invalid("its host name is missing or invalid")
     if user is not None and not _USER.fullmatch(user):
-        raise _invalid("it has no proper user name")
+        raise _invalid("its user name is invalid")
     if not path or path.startswith("-") or ".." in path.split("/"):
-        raise _invalid("it has no proper path")
+        raise _invalid("its path is missing or invalid")
     return Remote(scheme, host.lower(), port or _PORTS[scheme], path, user)
 
 
 def _invalid(reason: str) -> Invalid:
-    return Invalid(f"the repository's URL is refused: {reason}", field="url")
+    return Invalid(f"the repository URL is not allowed: {reason}", field="url")

@@ -1,13 +1,13 @@
-"""Secrets that only one agent can open, and how the objects of a bundle name them.
+"""Secrets that only one agent can decrypt, and their placeholders in bundles.
 
 Sealed with HPKE (RFC 9180, base mode: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256,
-ChaCha20-Poly1305). The service, or the command, that a value is for and the value's name are
-bound to it (as `info`), so that a box which was moved to another place does not open.
+ChaCha20-Poly1305). The `info` binds a value to its name and to its service or command, so
+that it cannot be opened in another place.
 
-A bundle names a sealed value by `${towline.secret:NAME}`. Only values of a Secret may: in `data`
-as the whole value (the base64 is made here), in `stringData` anywhere in the text. The agent
-fills them in right before it speaks to the API server; what it keeps, hashes and reports is the
-object with its placeholders.
+The placeholder of a value is `${towline.secret:NAME}`. Only Secrets may contain it: in `data`
+as the whole value (this module adds the base64), in `stringData` anywhere in the text. The
+agent fills placeholders in right before it calls the API server. It stores, hashes and reports
+objects with placeholders only.
 """
 
 import base64
@@ -36,7 +36,7 @@ _SHORTEST_MASKED = 4
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:
-    """A value in its box; `version` changes when and only when the plain value does."""
+    """A sealed value; `version` changes if and only if the plain value does."""
 
     name: str
     version: str
@@ -44,7 +44,7 @@ class SealedSecret:
 
 
 class SealingKey:
-    """An agent's key pair; the private half never leaves it."""
+    """An agent's key pair; the private key never leaves the agent."""
 
     def __init__(self, key: X25519PrivateKey) -> None:
         self._key = key
@@ -55,65 +55,65 @@ class SealingKey:
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> "SealingKey":
-        """From 32 raw bytes. Invalid: another number of bytes."""
+        """Reads the key from 32 raw bytes. Raises Invalid for any other length."""
         if len(raw) != 32:
             raise Invalid(f"a sealing key has 32 bytes, not {len(raw)}")
         return cls(X25519PrivateKey.from_private_bytes(raw))
 
     @property
     def private(self) -> bytes:
-        """32 raw bytes, to be kept where only the agent reads."""
+        """The private key, 32 raw bytes; store it where only the agent can read it."""
         return self._key.private_bytes_raw()
 
     @property
     def public(self) -> bytes:
-        """32 raw bytes, for everyone."""
+        """The public key, 32 raw bytes."""
         return self._key.public_key().public_bytes_raw()
 
     def name(self, state: str) -> str:
-        """A short name of something secret: equal things, equal names, told apart only here."""
+        """Hashes a secret with this key: equal secrets get equal names, only on this agent."""
         return hashlib.blake2b(state.encode(), key=self.private, digest_size=16).hexdigest()
 
     def open(self, secret: SealedSecret, owner: str) -> bytes:
-        """The plain value of a secret for `owner`. Invalid: sealed to another key or place."""
+        """Decrypts a secret of `owner`. Raises Invalid if it was sealed to another key or place."""
         try:
             return _SUITE.decrypt(secret.box, self._key, _place(owner, secret.name))
         except (InvalidTag, ValueError) as error:
             raise Invalid(
-                f"the secret {secret.name!r} does not open with this agent's key: it was sealed "
-                "to another key or for another place; it comes anew when the agent connects"
+                f"cannot decrypt the secret {secret.name!r} with this agent's key: it was sealed "
+                "to another key or for another place; restart the agent to get it again"
             ) from error
 
 
 def seal(public: bytes, owner: str, name: str, version: str, plain: bytes) -> SealedSecret:
-    """Seal a value to an agent's public key (32 raw bytes) for `owner`, a service or command id.
+    """Seals a value to an agent's public key (32 raw bytes) for `owner`, a service or command id.
 
-    Invalid: that is not a key.
+    Raises Invalid for a malformed key.
     """
     try:
         key = X25519PublicKey.from_public_bytes(public)
     except ValueError as error:
-        raise Invalid("an agent's sealing key has 32 bytes") from error
+        raise Invalid("the sealing key of an agent must have 32 bytes") from error
     return SealedSecret(name, version, _SUITE.encrypt(plain, key, _place(owner, name)))
 
 
 def placeholder(name: str) -> str:
-    """How a bundle names the value. Invalid: not a name."""
+    """Makes the placeholder of a value. Raises Invalid for a malformed name."""
     text = f"${{towline.secret:{name}}}"
     if not _NAMED.fullmatch(text):
-        raise Invalid(f"{name!r} is not a name of a secret: letters, digits, '.', '_' and '-'")
+        raise Invalid(f"{name!r} is not a secret name: use letters, digits, '.', '_' and '-'")
     return text
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a text is the placeholder of a value and nothing else."""
+    """True if the whole text is one placeholder."""
     return _NAMED.fullmatch(text) is not None
 
 
 def masked(text: str, values: Iterable[str]) -> str:
-    """The text without the values of secrets, and without the lines of those that have several.
+    """Masks secret values, and the single lines of multi-line values, in a text.
 
-    Pieces shorter than four characters stay: they are found in ordinary words.
+    Keeps pieces shorter than four characters, which also occur in ordinary words.
     """
     for piece in sorted(_pieces(values), key=len, reverse=True):
         text = text.replace(piece, _MASK)
@@ -123,13 +123,14 @@ def masked(text: str, values: Iterable[str]) -> str:
 def _pieces(values: Iterable[str]) -> set[str]:
     found = set(values)
     found |= {line.strip() for value in found for line in value.splitlines()}
-    return {one for one in found if len(one) >= _SHORTEST_MASKED}
+    return {piece for piece in found if len(piece) >= _SHORTEST_MASKED}
 
 
 def names_in(one: KubeObject) -> frozenset[str]:
-    """Names of the sealed values that an object needs. Invalid: named where none may be.
+    """Returns the names of the placeholders in an object.
 
-    Whether an object needs any shows in its bytes: `MARK` is in them.
+    Raises Invalid for a placeholder in a forbidden place. Objects without `MARK` in their bytes
+    have no placeholders.
     """
     needed: set[str] = set()
     for path, text in _texts(one, ()):
@@ -137,20 +138,23 @@ def names_in(one: KubeObject) -> frozenset[str]:
             continue
         if not _may_hold(one, path, text):
             raise Invalid(
-                f"{describe(one)}: {'.'.join(path)} names a secret; only values of a Secret may, "
-                "in data as the whole value"
+                f"{describe(one)}: {'.'.join(path)} has a secret placeholder; use it only in a "
+                "Secret, and in data only as the whole value"
             )
         needed.update(_NAMED.findall(text))
     return frozenset(needed)
 
 
 def fill(one: KubeObject, values: Mapping[str, bytes]) -> KubeObject:
-    """A copy of the object with its placeholders filled in; the object itself is left as it is.
+    """Returns a copy of the object with its placeholders filled in.
 
-    Invalid: a value is missing, is named where none may be, or is no text but stands in one.
+    Raises Invalid for a missing value, a placeholder in a forbidden place, or a binary value in
+    `stringData`.
     """
     if missing := names_in(one) - values.keys():
-        raise Invalid(f"{describe(one)} needs the secrets {', '.join(sorted(missing))}: not given")
+        raise Invalid(
+            f"{describe(one)} needs the secrets {', '.join(sorted(missing))}, which were not sent"
+        )
     filled = dict(one)
     if data := one.get("data"):
         filled["data"] = {key: _filled_data(text, values) for key, text in data.items()}
@@ -184,14 +188,14 @@ def _as_text(name: str, value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        # Not chained: the error holds the value.
+        # Not chained: the original error contains the value.
         raise Invalid(
-            f"the secret {name!r} is no text: name it in data, not in stringData"
+            f"the secret {name!r} is not UTF-8 text: use it in data instead of stringData"
         ) from None
 
 
 def _texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Every text in an object, keys of maps as well, and where it stands."""
+    """Yields the path and text of every string in an object, including map keys."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):

@@ -1,7 +1,7 @@
 """Values that SOPS has encrypted for age recipients (getsops.io, "Encryption Protocol", 3).
 
-A tree's values are encrypted one by one: AES-256-GCM with a nonce of 32 bytes, the path of keys
-authenticated. The key of a file is there for each recipient. Names stay readable.
+SOPS encrypts each value of a tree with AES-256-GCM, a nonce of 32 bytes and the key path as
+authenticated data. Each recipient has an encrypted copy of the file key. Keys stay readable.
 """
 
 import base64
@@ -19,7 +19,7 @@ from fleet.errors import Invalid
 MARK = b"ENC[AES256_GCM,"
 METADATA = "sops"
 _MOST_RECIPIENTS = 64
-# For one recipient: what is for thousands takes minutes to be opened.
+# Enough for one recipient; a file key for thousands takes minutes to decrypt.
 _MOST_KEY_CHARACTERS = 2048
 _VALUE = re.compile(
     r"ENC\[AES256_GCM,data:([^,]*),iv:([^,]*),tag:([^,]*),type:(str|int|float|bool|bytes)\]"
@@ -36,13 +36,13 @@ _TYPES: Mapping[str, Callable[[bytes], Any]] = {
 }
 
 Path = tuple[str, ...]
-# Whether a pattern is found in a text; Invalid: it is none.
+# Searches a text for a pattern; raises Invalid for a malformed pattern.
 Search = Callable[[str, str], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What the key `sops` of a file says; `age` has the key of the file for each recipient."""
+    """The `sops` metadata of a file; `age` maps each recipient to the encrypted file key."""
 
     modified: str
     mac: str
@@ -52,52 +52,52 @@ class Metadata:
 
     @classmethod
     def of(cls, given: Any) -> "Metadata":
-        """Invalid: it is not whole, or names what is not supported."""
+        """Reads metadata. Raises Invalid if it is incomplete or uses unsupported features."""
         if not isinstance(given, dict):
-            raise Invalid("it has no metadata of SOPS")
+            raise Invalid("it has no SOPS metadata")
         if strange := [name for name in _UNKNOWN_RULES if given.get(name)]:
             raise Invalid(f"sops.{strange[0]} is not supported")
         if given.get("shamir_threshold") or given.get("key_groups"):
-            raise Invalid("several key groups are not supported: use one")
+            raise Invalid("multiple key groups are not supported; use one")
         recipients = given.get("age") or []
         if not isinstance(recipients, list) or len(recipients) > _MOST_RECIPIENTS:
-            raise Invalid("sops.age is no list of recipients")
+            raise Invalid("sops.age is not a list of at most 64 recipients")
         try:
-            age = {str(one["recipient"]): str(one["enc"]) for one in recipients}
+            age = {str(recipient["recipient"]): str(recipient["enc"]) for recipient in recipients}
             rules = {name: str(given[name]) for name in _RULES if given.get(name)}
             if len(rules) > 1:
                 raise Invalid(f"{' and '.join(rules)} exclude each other")
             only = given.get("mac_only_encrypted") is True
             return cls(str(given["lastmodified"]), str(given["mac"]), age, rules, only)
         except (KeyError, TypeError):
-            raise Invalid("its metadata of SOPS are not whole") from None
+            raise Invalid("its SOPS metadata is incomplete") from None
 
     @property
     def rule(self) -> tuple[str, str]:
-        """The kind of the file's rule, and what it asks of keys."""
+        """Kind and argument of the file's encryption rule."""
         return next(iter(self.rules.items()), _DEFAULT_RULE)
 
     def names(self, key: str, search: Search) -> bool:
-        """Whether the rule names a key, and with it all that is below."""
+        """True if the rule matches a key, and so all values below it."""
         kind, asked = self.rule
         return search(asked, key) if kind.endswith("_regex") else key.endswith(asked)
 
     def encrypts(self, *, named: bool) -> bool:
-        """Whether values are encrypted that stand below a named key, or below none."""
+        """True if values below a matching key (or, if not `named`, all others) are encrypted."""
         return named is self.rule[0].startswith("encrypted_")
 
 
 class FileKey:
-    """The key of one file. It has no repr of it."""
+    """The data key of one file; its repr does not show the key."""
 
     def __init__(self, key: bytes) -> None:
-        """Invalid: it has not 32 bytes."""
+        """Raises Invalid unless the key has 32 bytes."""
         if len(key) != 32:
-            raise Invalid("its data key has not 32 bytes")
+            raise Invalid("its data key must have 32 bytes")
         self._key = AESGCM(key)
 
     def open(self, text: Any, bound: str) -> Any:
-        """A value in the clear; `bound` is its place. Invalid: altered, moved or in the clear."""
+        """Decrypts a value at the path `bound`. Raises Invalid if altered, moved or unencrypted."""
         if text == "":
             return ""
         parts = _VALUE.fullmatch(text) if isinstance(text, str) else None
@@ -107,28 +107,30 @@ class FileKey:
             )
         try:
             sealed, nonce, tag = (
-                base64.b64decode(one, validate=True) for one in parts.groups()[:3]
+                base64.b64decode(part, validate=True) for part in parts.groups()[:3]
             )
             plain = self._key.decrypt(nonce, sealed + tag, bound.encode())
             return _TYPES[parts[4]](plain)
         except (InvalidTag, ValueError, KeyError):
-            raise Invalid(f"{bound.rstrip(':')} does not open: it was altered or moved") from None
+            raise Invalid(
+                f"{bound.rstrip(':')} cannot be decrypted: it was altered or moved"
+            ) from None
 
 
 def key_for(age: Mapping[str, str], identities: Iterable[AgeIdentity]) -> FileKey | None:
-    """The key of a file by whichever identity it is for; None: for none of them.
+    """Decrypts the file key with the first matching identity; None if none matches.
 
-    Invalid: it does not open though.
+    Raises Invalid if the decryption fails.
     """
-    for one in identities:
-        sealed = age.get(one.recipient)
+    for identity in identities:
+        sealed = age.get(identity.recipient)
         if sealed is not None and len(sealed) > _MOST_KEY_CHARACTERS:
-            raise Invalid(f"sops.age has a key for {one.recipient} that is not for it alone")
+            raise Invalid(f"sops.age has an oversized key for {identity.recipient}")
         if sealed is not None:
-            return FileKey(one.open(sealed.encode()))
+            return FileKey(identity.open(sealed.encode()))
     return None
 
 
 def place(path: Path) -> str:
-    """What a value at a path of keys is bound to."""
-    return "".join(f"{one}:" for one in path)
+    """Authenticated data of the value at a key path."""
+    return "".join(f"{key}:" for key in path)

@@ -1,7 +1,6 @@
-"""Values that say where desired state comes from: repositories, commits, renders.
+"""Sources of desired state: repositories, commits, renders.
 
-The git cache makes them, the control plane keeps them; they cross the border between the two,
-in one process or over the network.
+The control plane and the git cache exchange these values, in one process or over the network.
 """
 
 from collections.abc import Mapping
@@ -17,14 +16,13 @@ from fleet.identity import ClusterId, RepositoryId
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GitCredentials:
-    """How to reach and read a repository. Never printed: it has no repr.
+    """Credentials and connection settings of a repository. Has no repr, so it is never printed.
 
-    `username`/`password` for https (a token goes into `password`), `private_key` (PEM or OpenSSH
-    text) with optional `passphrase` for ssh. With `app_id` the private key is that of a GitHub
-    App, which is asked for tokens of `installation_id` at `api_url`. `client_certificate` and
-    `client_key` sign in by TLS, `authority` is trusted beside the system's (all PEM).
-    `known_hosts` holds the server's ssh keys in OpenSSH's form. `proxy` is the `http://` URL of
-    a CONNECT proxy.
+    https uses `username` and `password` (or a token in `password`), ssh `private_key` (PEM or
+    OpenSSH) with an optional `passphrase`. With `app_id`, the private key belongs to a GitHub
+    App; tokens of `installation_id` come from `api_url`. `client_certificate` and `client_key`
+    are for mutual TLS, and `authority` is an additional CA (all PEM). `known_hosts` holds the
+    server's ssh keys in OpenSSH format. `proxy` is the `http://` URL of a CONNECT proxy.
     """
 
     username: str | None = None
@@ -42,7 +40,7 @@ class GitCredentials:
 
 
 class RepositoryKind(StrEnum):
-    """GIT: a git repository. HELM: a place of charts, a chart repository or an OCI registry."""
+    """GIT: a git repository. HELM: a chart repository or an OCI registry."""
 
     GIT = "GIT"
     HELM = "HELM"
@@ -50,14 +48,14 @@ class RepositoryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RepositorySpec:
-    """A repository to follow: its refs in use are branch or tag names, full ref names or shas.
+    """A repository to follow, with the refs in use: branches, tags, full ref names or shas.
 
-    Of a place of charts they are what `chart_ref` makes, or sha256 sums of archives.
+    Refs of a chart repository are results of `chart_ref` or sha256 sums of archives.
 
-    `via` names the cluster whose agent reaches the server. With `submodules` their files belong
-    to the folders they are in; each must be a repository that is followed too, in the same
-    `project`. `folders` are paths known to be in use: of a huge repository their files are
-    fetched with each commit, others when they are asked for.
+    `via` names the cluster whose agent reaches the server. With `submodules`, folders contain
+    the files of their submodules; each must be a followed repository of the same `project`.
+    `folders` are paths in use: of a huge repository, their files are fetched with each commit,
+    other files on demand.
     """
 
     id: RepositoryId
@@ -72,19 +70,19 @@ class RepositorySpec:
 
 
 def chart_ref(chart: str, version: str) -> str:
-    """The ref that stands for a chart and a version, a range, or empty for the newest."""
+    """Makes the ref of a chart and a version, a range, or empty for the newest."""
     return f"{chart}/{quote(version or '*', safe='').replace('~', '%7E')}"
 
 
 def chart_of_ref(ref: str) -> tuple[str, str] | None:
-    """Chart and version that a ref stands for; None: it stands for none."""
+    """Returns chart and version of a ref, None if it is not a chart ref."""
     chart, _, version = ref.rpartition("/")
     return (chart, unquote(version)) if chart and version else None
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit as people name it; `author` is `Name <mail>`."""
+    """A commit; `author` is `Name <mail>`."""
 
     sha: str
     author: str
@@ -94,11 +92,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryState:
-    """What is known of a repository now; told whenever a followed ref moves or health changes.
+    """Observed state of a repository, published when a followed ref or the health changes.
 
-    `commits` maps each followed ref that exists to its commit; after a failure it is the last
-    good set. `error` is for people and holds no credential. `size` is that of the local copy in
-    bytes, `owner` the replica that fetches it.
+    `commits` maps each existing followed ref to its commit; after a failure it keeps the last
+    good set. `error` is for people and contains no credentials. `size` is the size of the local
+    copy in bytes, and `owner` the replica that fetches it.
     """
 
     repository_id: RepositoryId
@@ -112,9 +110,9 @@ class RepositoryState:
 
 
 class Renderer(StrEnum):
-    """How a folder becomes objects.
+    """The tool that renders a folder.
 
-    AUTO looks at the folder: a kustomization, a chart, a `main.jsonnet`, else plain files.
+    AUTO detects it: a kustomization, a chart, a `main.jsonnet`, else plain manifests.
     """
 
     AUTO = "auto"
@@ -126,12 +124,12 @@ class Renderer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HelmRelease:
-    """How a chart is rendered.
+    """Helm settings of a render.
 
-    Without `url` the chart is the folder `chart`, relative to the service's folder, or that
-    folder itself. With `url` (a chart repository, or `oci://…`) `chart` is its name there and
-    `version` one version, a range, or None for the newest. `values_files` are relative to the
-    service's folder; later ones win, and `values` (YAML text) wins over all.
+    Without `url`, the chart is the folder `chart` relative to the service's folder (default:
+    that folder). With `url` (a chart repository or `oci://…`), `chart` is the chart's name and
+    `version` a version, a range, or None for the newest. `values_files` are relative to the
+    service's folder; later files win, and `values` (YAML) wins over all files.
     """
 
     release: str
@@ -147,7 +145,7 @@ class HelmRelease:
 
 @dataclass(frozen=True, slots=True)
 class SourceFolder:
-    """Another folder of some repository; its files are put below `path` of the service's."""
+    """A folder of another repository, mounted at `path` in the service's folder."""
 
     repository_id: RepositoryId
     commit: str
@@ -157,12 +155,12 @@ class SourceFolder:
 
 @dataclass(frozen=True, slots=True)
 class RenderRequest:
-    """Everything a render depends on. `folder` is relative to the root, empty for the root.
+    """All inputs of a render. `folder` is relative to the repository root; empty is the root.
 
-    `kustomize_path` is relative to `folder`. `parameters` is JSON-like; templates may use it
-    only where `templated` is set, and only what they use makes a difference. `sources` are
-    merged into the folder in their order. `by` names the cluster whose agent renders it; None:
-    whoever is asked. The result is the same wherever it is made.
+    `kustomize_path` is relative to `folder`. `parameters` is JSON; templates can use it only if
+    `templated` is set, and only used parameters affect the result. `sources` are merged into
+    the folder in order. `by` names the cluster whose agent renders; None means the git cache.
+    The result does not depend on where it is rendered.
     """
 
     repository_id: RepositoryId
@@ -179,11 +177,11 @@ class RenderRequest:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A finished render: `source` is the digest of all inputs, `digest` names the bundle.
+    """A finished render: `source` is the digest of its inputs, `digest` that of the bundle.
 
-    `reads` names every folder and file of the commit that the render depends on, its own folder
-    first: as long as the git ids of all these stay the same, so does the result. `attestation`
-    is the render tier's word on it, if it signs.
+    `reads` lists every folder and file of the commit that the render depends on, its own folder
+    first. While their git ids stay the same, so does the result. `attestation` is the render
+    tier's signature, if it signs.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""Requests to clusters that are under way, as people look at them, and recordings of sessions."""
+"""Open requests through the Kubernetes proxy, and session recordings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ MOST_LISTED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """One request that is under way. `kind`: `upgrade`, `watch` or `plain`; bytes of bodies.
+    """An open request. `kind` is `upgrade`, `watch` or `plain`; bytes count bodies only.
 
-    `replica`: where it came in, by its address; empty: here.
+    `replica` is the address of the replica that received it; empty means this one.
     """
 
     id: str
@@ -35,9 +35,9 @@ class OpenStream:
 
 @dataclass(frozen=True, slots=True)
 class StreamFilter:
-    """Which open requests are meant: those that fit each field that is not None.
+    """A filter of open requests: all fields that are not None must match.
 
-    `clusters`: those into one of these, besides those of `owner`, who is the id of a user.
+    `clusters` allows requests to these clusters, and always those of the user id `owner`.
     """
 
     id: str | None = None
@@ -47,7 +47,7 @@ class StreamFilter:
     clusters: tuple[ClusterId, ...] | None = None
 
     def chosen(self, streams: Iterable[OpenStream]) -> list[OpenStream]:
-        """Those that fit, longest open first, `MOST_LISTED` at most."""
+        """Returns the matching requests, longest open first, at most `MOST_LISTED`."""
         clusters = frozenset(self.clusters or ())
 
         def fits(one: OpenStream) -> bool:
@@ -59,14 +59,14 @@ class StreamFilter:
                 and (open_to or one.cluster_id in clusters)
             )
 
-        return longest_open(one for one in streams if fits(one))
+        return longest_open(stream for stream in streams if fits(stream))
 
 
 @dataclass(frozen=True, slots=True)
 class FoundStreams:
     """Open requests of all replicas, longest open first.
 
-    `silent`: addresses of the replicas that have not answered; what they know is missing.
+    `silent` lists the addresses of replicas that did not answer; their requests are missing.
     """
 
     streams: list[OpenStream]
@@ -75,8 +75,9 @@ class FoundStreams:
 
 @dataclass(frozen=True, slots=True)
 class RecordingPart:
-    """Bytes of a recording, which are ASCII; `next` is where the following part begins, None at
-    its end. `going_on`: the session has not ended, more may come behind the end.
+    """ASCII bytes of a recording; `next` is the offset of the next part, None at the end.
+
+    `going_on`: the session is still open and may add data.
     """
 
     data: bytes
@@ -88,5 +89,5 @@ EVERYTHING = StreamFilter()
 
 
 def longest_open(streams: Iterable[OpenStream]) -> list[OpenStream]:
-    """In the order in which they are shown, `MOST_LISTED` at most."""
+    """Sorts by age, longest open first, and returns at most `MOST_LISTED`."""
     return sorted(streams, key=lambda one: one.since)[:MOST_LISTED]

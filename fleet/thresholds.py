@@ -1,24 +1,28 @@
-"""How a measured value must stand to a threshold."""
+"""Comparisons of measured values with thresholds."""
 
 import operator
 from enum import StrEnum
 
 
 class Comparison(StrEnum):
-    """The value is below, at most, above or at least the threshold; NaN is none of these."""
+    """Operator between value and threshold; NaN never satisfies one."""
 
     BELOW = "BELOW"
+    """Less than the threshold."""
     AT_MOST = "AT_MOST"
+    """Less than or equal to the threshold."""
     ABOVE = "ABOVE"
+    """Greater than the threshold."""
     AT_LEAST = "AT_LEAST"
+    """Greater than or equal to the threshold."""
 
     def holds(self, value: float, threshold: float) -> bool:
-        """Whether the value stands so to the threshold."""
+        """True if the value satisfies the comparison."""
         return _TESTS[self](value, threshold)
 
     @property
     def sign(self) -> str:
-        """As PromQL writes it."""
+        """The operator in PromQL."""
         return _SIGNS[self]
 
 

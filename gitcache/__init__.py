@@ -1,4 +1,4 @@
-"""Follows git repositories, keys folders by their trees, renders them and keeps the results.
+"""The git cache: follows repositories, renders folders and stores the results by tree id.
 
-No GraphQL, no users and no clusters here: the control plane asks, this room answers.
+No GraphQL, users or clusters here: the git cache only answers the control plane.
 """

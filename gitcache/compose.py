@@ -1,4 +1,4 @@
-"""Puts the git cache together; the only module that knows settings and concrete classes."""
+"""Composes the git cache; the only module that uses settings and concrete classes."""
 
 import asyncio
 import secrets
@@ -39,7 +39,7 @@ _GIT_MEMORY = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """What a replica has that is not alone: `nearest` is its own content, which others ask for."""
+    """Connections to other replicas; they read content from this replica's `nearest` store."""
 
     replicas: Replicas
     peers: Peers
@@ -48,7 +48,7 @@ class Company:
 
 
 def files(settings: GitCacheSettings) -> FileContent:
-    """The content of this replica alone."""
+    """Makes the local content store of this replica."""
     return FileContent(settings.data_dir / "bundles", memory=settings.store.memory)
 
 
@@ -61,10 +61,10 @@ def build(
     live: LiveDigests | None = None,
     decryptor: Decryptor | None = None,
 ) -> GitCache:
-    """The git cache, alone or one replica in company; its files are below the data directory.
+    """Composes the git cache, as a single process or as a replica; all files are in `data_dir`.
 
-    Without `live` it is never known that a bundle is needed no more, and all stay. Without
-    `decryptor` those of the settings' keys are opened.
+    Without `live` no bundle is ever evicted, because none is known to be unused. The default
+    `decryptor` uses the keys of the settings.
     """
     data, poll = settings.data_dir, settings.poll
     mirror = Mirror(data / "repositories", _mirror_options(settings), clock, egress=egress)
@@ -129,12 +129,12 @@ def build(
 
 
 def write_side(settings: GitCacheSettings, clock: Clock, egress: Egress | None) -> WriteSide:
-    """What goes back to the servers of repositories, as this process reaches them."""
+    """Composes the write side: commits and merge requests."""
     return WriteSide(settings.data_dir / "written", _mirror_options(settings), clock, egress)
 
 
 def signer(settings: GitCacheSettings) -> Signer:
-    """What signs renders; agents are given its public half. Invalid: no key in its file."""
+    """Reads the key that signs renders. Raises Invalid for a malformed key file."""
     return Signer.from_bytes(_signing_key(settings))
 
 
@@ -144,7 +144,7 @@ def _decryptor(settings: GitCacheSettings) -> Decryptor | None:
 
 
 def _signing_key(settings: GitCacheSettings) -> bytes:
-    """Made at the first start; replicas derive the same one from the key that they share."""
+    """Reads or generates the signing key; replicas derive it from their shared key."""
     if settings.peers.key is not None:
         return derived(settings.peers.key.get_secret_value(), "attestations")
     path = settings.data_dir / "signing.key"
@@ -209,7 +209,7 @@ def _mirror_options(settings: GitCacheSettings) -> MirrorOptions:
 
 
 def git_memory(settings: FetchSettings, container: int | None) -> int:
-    """Bytes for one git process in a container of so many, None if it is in none."""
+    """Memory limit of a git process, in bytes; `container` is the limit of the container."""
     half = _GIT_MEMORY if container is None else container // 2
     return settings.memory or min(half, _GIT_MEMORY)
 

@@ -1,9 +1,9 @@
 """The webhook endpoint: `POST /webhooks/git/{provider}/{id}`.
 
-Size before reading, signature before parsing, 202 at once; what a hint sets going, goes on behind
-it. A wrong signature, an unknown repository and one without a secret read alike: 401. Who sends
-such by the thousand costs a look into memory each, and for ids that are made up a few looks into
-the store at once.
+Checks the size before reading and the signature before parsing, then answers 202 and handles the
+hint in the background. A wrong signature, an unknown repository and a repository without a secret
+all get 401. A flood of forged webhooks costs one memory lookup each; lookups of unknown ids in
+the store are limited to a few at a time.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ from gitcache.domain.signatures import is_genuine
 log = structlog.get_logger(__name__)
 
 MAX_BODY = 5 << 20
-"""Pushes with thousands of commits come in pages of a few MB at most."""
+"""Maximum bytes of a body; pushes with thousands of commits have a few MB."""
 
 MAX_HELD = 64 << 20
-"""Bytes of all requests not yet judged: strangers cannot fill the memory with them."""
+"""Maximum bytes of all unverified requests together."""
 
 BODY_SECONDS = 10.0
-"""For a whole body to come in: nobody keeps others out by sending slowly."""
+"""Maximum time to receive a body, so that slow senders do not block others."""
 
 SECRET_SECONDS = 5.0
-"""How long a secret, or that there is none, is remembered: so long may a new one be unknown."""
+"""Cache time of secrets and of missing ones; a new secret may be unknown for this time."""
 
 _REQUEST_BYTES = 4096
 _MOST_SECRETS = 4096
@@ -47,7 +47,7 @@ _REFUSALS_A_SECOND = 50.0
 _REFUSALS_AT_ONCE = 50
 _LONGEST_REFUSAL = 5.0
 _MOST_WAITING = 4096
-"""A waiting refusal holds a connection and some kilobytes; more are answered at once."""
+"""Maximum delayed refusals, each of which holds a connection; further ones go out at once."""
 
 _RETRIES = (0.5, 2.0, 8.0)
 _ALIASES = {"forgejo": "gitea", "gogs": "gitea"}
@@ -57,17 +57,17 @@ SecretOf = Callable[[str], Awaitable[str | None]]
 
 
 class Hinted(Protocol):
-    """What a webhook needs of the cache."""
+    """The git cache, as webhooks use it."""
 
     async def hint(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
-        """Poll a repository now."""
+        """Polls a repository at once."""
         ...
 
 
 class Webhooks:
-    """Takes webhooks; `secret_of` gives a repository id's secret, None if there is none."""
+    """Receives webhooks; `secret_of` returns the secret of a repository id, or None."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Webhooks:
         if not _may_fit(request):
             return Response(f"more than {MAX_BODY} bytes", 413)
         if self._held > MAX_HELD:
-            return Response("too many at once", 503, {"Retry-After": "1"})
+            return Response("too many webhooks at once", 503, {"Retry-After": "1"})
         answer = await self._judged(provider, repository_id, request)
         if answer is None:
             await self._refusals.turn(repository_id, provider)
@@ -103,7 +103,7 @@ class Webhooks:
         return answer
 
     async def _judged(self, provider: str, repository_id: str, request: Request) -> Response | None:
-        """The answer, None for a forged hook; nothing of the body is kept."""
+        """Returns the response, None for a forged webhook."""
         body = bytearray()
         self._held += _REQUEST_BYTES
         try:
@@ -119,7 +119,7 @@ class Webhooks:
             self._held -= _REQUEST_BYTES + len(body)
 
     async def _read(self, request: Request, body: bytearray) -> bool:
-        """Read all of it; False as soon as it is known to be too large."""
+        """Reads the body; returns False as soon as it exceeds the limit."""
         try:
             async for chunk in request.stream():
                 body += chunk
@@ -133,7 +133,7 @@ class Webhooks:
     async def _takes(
         self, provider: str, repository_id: str, request: Request, body: bytes
     ) -> bool:
-        """Whether a hook is genuine; what it announces is then passed on."""
+        """Verifies a webhook and forwards its announcement; returns False for a forged one."""
         secret = await self._secrets.get(repository_id)
         if not is_genuine(provider, secret or "", request.headers, body):
             return False
@@ -141,7 +141,7 @@ class Webhooks:
         return True
 
     def _hint(self, repository_id: str, refs: Mapping[str, str]) -> None:
-        """Pass a hint on soon; what comes meanwhile for the same repository goes with it."""
+        """Forwards a hint in the background, together with later ones for the same repository."""
         waiting = self._hints.get(repository_id)
         if waiting is not None:
             if len(waiting) < MAX_REFS:
@@ -164,7 +164,7 @@ class Webhooks:
 
 
 class _Secrets:
-    """Secrets of repositories, remembered for a moment; also that there is none."""
+    """A short-lived cache of webhook secrets, including missing ones."""
 
     def __init__(self, secret_of: SecretOf, clock: Clock) -> None:
         self._secret_of = secret_of
@@ -191,9 +191,9 @@ class _Secrets:
 
 
 class _Refusals:
-    """Refusals, answered at a steady rate, so that whoever forges is held up by their own answers.
+    """Answers refusals at a limited rate, which slows down senders of forged webhooks.
 
-    The first is logged, then how many there were, so that strangers cannot fill the log.
+    Logs the first refusal, then only counts, so that forged webhooks cannot fill the log.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -204,7 +204,7 @@ class _Refusals:
         self._waiting = 0
 
     async def turn(self, repository_id: str, provider: str) -> None:
-        """Wait until one may be answered: some seconds at most."""
+        """Waits for the turn of a refusal, at most 5 s."""
         self._log(repository_id, provider)
         now = self._clock.monotonic()
         burst = _REFUSALS_AT_ONCE / _REFUSALS_A_SECOND
@@ -241,7 +241,7 @@ def _may_fit(request: Request) -> bool:
 
 
 def _parse(body: bytes) -> Any:
-    """The JSON of a body, or of the form that GitHub sends unless told otherwise."""
+    """Parses a body of JSON, or of the form that GitHub sends by default."""
     try:
         if body.startswith(_FORM):
             body = parse_qs(body, max_num_fields=2)[b"payload"][0]

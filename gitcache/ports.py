@@ -1,4 +1,4 @@
-"""What the verbs need of the world, as Protocols over plain values."""
+"""Ports of the git cache: Protocols over plain values."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,58 +17,58 @@ from fleet.source import (
 from gitcache.domain.objects import CommitRecord, Entry
 
 ASKED_PIN = "at-"
-"""Prefix of pins of commits that were asked for though no followed ref points to them."""
+"""Prefix of pins of commits that were requested without a followed ref."""
 
 
 class Rejected(Unavailable):
-    """The commits asked for are at fault, not the way to them; asking for fewer may work."""
+    """The requested commits are invalid, not the connection; requesting fewer may work."""
 
 
 class RefLister(Protocol):
-    """Asks a git server where its refs are."""
+    """Lists the refs of a git server."""
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
-        """Full ref name to commit (tags peeled). Unavailable, with the reason; Invalid."""
+        """Maps full ref names to commits (tags peeled). Raises Unavailable, Invalid."""
         ...
 
 
 class Clones(Protocol):
-    """Local copies of followed repositories: objects only, never files."""
+    """Local copies of followed repositories, as bare clones."""
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """Have these commits (pin name to sha) complete, kept until pinned elsewhere.
+        """Fetches and pins complete commits (pin name to sha).
 
-        Unavailable: the server, the network or the disk failed; what was there stays.
-        Rejected: the server does not have one of them, or one holds what git forbids.
+        Raises Unavailable if server, network or disk fail; the copy stays unchanged. Raises
+        Rejected if the server lacks a commit, or git refuses its content.
         """
         ...
 
     async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """Keep commits that were fetched under other names. Unavailable: one is not there."""
+        """Pins fetched commits under other names. Raises Unavailable if one is missing."""
         ...
 
     async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
-        """Have files that the copy has left out so far. Unavailable."""
+        """Fetches files that a lean copy lacks. Raises Unavailable."""
         ...
 
     async def graft(self, spec: RepositorySpec, other: RepositorySpec, sha: str) -> None:
-        """Have a commit of another repository in the copy of this one. Unavailable, Rejected."""
+        """Fetches a commit of another repository into this copy. Unavailable, Rejected."""
         ...
 
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
-        """What is pinned now; empty without a clone."""
+        """Maps pins to commits; empty without a clone."""
         ...
 
     async def size(self, spec: RepositorySpec) -> int | None:
-        """Bytes on disk; None without a clone."""
+        """Returns the size on disk in bytes, None without a clone."""
         ...
 
     async def maintain(self, spec: RepositorySpec) -> None:
-        """Pack what has become loose, where it is worth it."""
+        """Packs loose objects if that is worth it."""
         ...
 
     async def keep_only(self, specs: Collection[RepositorySpec]) -> int:
-        """Delete the copies of all other repositories; how many were deleted."""
+        """Deletes the copies of all other repositories; returns their number."""
         ...
 
 
@@ -76,114 +76,114 @@ class TreeReader(Protocol):
     """Reads commits, folders and files of a local copy."""
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
-        """The commit, or None if the copy does not have it. Unavailable: it cannot be read."""
+        """Reads a commit, None if the copy lacks it. Raises Unavailable."""
         ...
 
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
     ) -> Mapping[str, Entry | None]:
-        """What each path is inside a root tree; None: not there."""
+        """Looks paths up in a root tree; None for missing paths."""
         ...
 
     async def folders(self, spec: RepositorySpec, tree: str, depth: int) -> list[str]:
-        """Paths of the folders at most so many levels below a tree. Invalid: beyond the limits."""
+        """Lists the folders up to `depth` levels below a tree. Raises Invalid beyond a limit."""
         ...
 
     async def walk(self, spec: RepositorySpec, tree: str) -> Mapping[str, Entry]:
-        """All files and links below a tree by relative path. Invalid: beyond the limits."""
+        """Lists files and links below a tree by relative path. Raises Invalid beyond a limit."""
         ...
 
     async def blobs(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, bytes]:
-        """Contents by id. Invalid: beyond the limits. Unavailable: one is missing."""
+        """Reads contents by id. Raises Invalid beyond a limit, Unavailable if one is missing."""
         ...
 
     async def prefetch(self, spec: RepositorySpec, tree: str, paths: Collection[str]) -> None:
-        """Have the files below some paths, if the copy leaves files out. Invalid, Unavailable."""
+        """Fetches the files below some paths of a lean copy. Raises Invalid, Unavailable."""
         ...
 
     async def release(self, spec: RepositorySpec) -> None:
-        """Forget open handles of a copy that was replaced or is no longer followed."""
+        """Closes the handles of a copy that was replaced or is no longer followed."""
         ...
 
 
 class Decryptor(Protocol):
-    """Opens files that lie encrypted in git, right before they are rendered."""
+    """Decrypts encrypted files of a repository right before a render."""
 
     def keys(self, spec: RepositorySpec) -> str:
-        """A name for the keys that open this repository's files, empty if there are none.
+        """Names the keys of this repository; empty without keys.
 
-        It is part of the digest of all inputs, so what one repository's keys have opened is not
-        given to another. It must not tell anything of the keys.
+        The name is part of the digest of all inputs, so that other repositories do not get files
+        that these keys decrypted. It must not reveal the keys.
         """
         ...
 
     def is_encrypted(self, path: str, data: bytes) -> bool:
-        """Whether `decrypt` is for this file: a quick look, once for each file of a render."""
+        """Detects encrypted files; must be fast, because it runs for each file of a render."""
         ...
 
     async def decrypt(self, spec: RepositorySpec, path: str, data: bytes) -> bytes:
-        """The file in the clear. Invalid, Unavailable: why not; the message names the file."""
+        """Decrypts a file. Raises Invalid, Unavailable; the message names the file."""
         ...
 
 
 class ContentStore(Protocol):
-    """Immutable bytes by their digest (`sha256:<hex>`)."""
+    """A store of immutable bytes by digest (`sha256:<hex>`)."""
 
     async def get(self, digest: str) -> bytes | None:
-        """The bytes, verified; None if absent, or if what was there is damaged (then dropped).
+        """Returns verified bytes; None if they are absent, or damaged and therefore dropped.
 
-        Unavailable: they are not where this looked, and another place does not answer.
+        Raises Unavailable if they were not found and a location cannot be queried.
         """
         ...
 
     async def put(self, digest: str, data: bytes) -> None:
-        """Keep the bytes. Unavailable: the disk is full or broken."""
+        """Stores the bytes. Raises Unavailable if the disk is full or broken."""
         ...
 
 
 class Memo(Protocol):
-    """Small JSON objects by key, kept over restarts; losing one costs only work."""
+    """A persistent cache of small JSON objects; a lost entry only costs time."""
 
     async def get(self, key: str) -> dict | None:
-        """What was remembered."""
+        """Returns a cached object, or None."""
         ...
 
     async def put(self, key: str, value: dict) -> None:
-        """Remember. Unavailable: the disk is full or broken."""
+        """Caches an object. Raises Unavailable if the disk is full or broken."""
         ...
 
 
 class Egress(Protocol):
-    """Ways out through the agents of clusters."""
+    """Egress through the agents of clusters."""
 
     async def proxy_url(self, cluster_id: ClusterId) -> str:
-        """The `http://` URL of a proxy on this machine whose CONNECT ends in the cluster.
+        """Returns the `http://` URL of a local CONNECT proxy whose connections leave the cluster.
 
-        Unavailable: the cluster's agent is not connected, or does not offer this.
+        Raises Unavailable if the cluster's agent is not connected or does not support egress.
         """
         ...
 
 
 class Coordinator(Protocol):
-    """Which replica may fetch a repository; with one replica it is always this one."""
+    """Ownership of repositories; with a single replica, that one owns all."""
 
     async def claim(self, repository_id: RepositoryId) -> bool:
-        """Become or stay the owner; False while another replica is."""
+        """Becomes or stays the owner; returns False while another replica owns the repository."""
         ...
 
     async def release(self, repository_id: RepositoryId) -> None:
-        """Give ownership back."""
+        """Gives up ownership."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RenderJob:
-    """One piece of work for a worker: everything it may see.
+    """A job for a worker, with all of its inputs.
 
-    `files` maps paths relative to the root of the repository to contents. `folder` is the
-    service's folder, `root` the folder that kustomize, Helm or Jsonnet starts at. Templates are
-    filled in only where `templated` is set. For Helm, `values` are paths of `files` in their
-    order, and `archives` says below which folder each chart archive among `files` belongs.
+    `files` maps paths relative to the repository root to contents. `folder` is the service's
+    folder, `root` the folder where kustomize, Helm or Jsonnet starts. Templates are expanded only
+    if `templated` is set. For Helm, `values` lists paths of `files` in order, and `archives` maps
+    chart archives in `files` to their target folders.
     """
 
     renderer: str
@@ -198,11 +198,11 @@ class RenderJob:
 
 
 Reads = Sequence[Sequence[str]]
-"""Paths of the parameters that a worker looked at; others made no difference to its result."""
+"""Paths of the parameters that a worker read; others did not affect its result."""
 
 
 class RenderFailed(Invalid):
-    """The input is at fault; so it would be with any parameters that agree on `reads`."""
+    """The input is invalid, for all parameters with the same values at `reads`."""
 
     def __init__(self, message: str, reads: Reads) -> None:
         super().__init__(message)
@@ -211,7 +211,7 @@ class RenderFailed(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class RenderResult:
-    """The canonical bundle's bytes, how many objects it holds, and which parameters were read."""
+    """The canonical bundle, its number of objects, and the parameters that were read."""
 
     data: bytes
     count: int
@@ -220,10 +220,10 @@ class RenderResult:
 
 @dataclass(frozen=True, slots=True)
 class ChartRef:
-    """A chart as people name it: `version` is one, a range, or empty for the newest.
+    """A reference to a chart: `version` is exact, a range, or empty for the newest.
 
-    `repository` is the URL of a chart repository, `oci://…`, or `file://…` beside the chart;
-    `project` is whose credentials may be used for it.
+    `repository` is the URL of a chart repository, `oci://…`, or `file://…` relative to the
+    chart. Credentials are those of `project`.
     """
 
     repository: str
@@ -234,7 +234,7 @@ class ChartRef:
 
 @dataclass(frozen=True, slots=True)
 class ChartPin:
-    """One exact chart; `digest` is the sha256 of its archive's bytes (`sha256:<hex>`)."""
+    """An exact chart; `digest` is the sha256 of its archive (`sha256:<hex>`)."""
 
     name: str
     version: str
@@ -244,7 +244,7 @@ class ChartPin:
 
 @dataclass(frozen=True, slots=True)
 class ChartVersion:
-    """A version that a chart repository's index offers; `digest` is empty or 64 hex digits."""
+    """A version in the index of a chart repository; `digest` is empty or 64 hex digits."""
 
     version: str
     digest: str
@@ -253,7 +253,7 @@ class ChartVersion:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What a folder's files name, relative to it: paths, charts, and targets of links outside."""
+    """References in the files of a folder: relative paths, charts, and outside link targets."""
 
     paths: Sequence[str] = ()
     charts: Sequence[ChartRef] = ()
@@ -262,74 +262,74 @@ class References:
 
 
 class Charts(Protocol):
-    """Fetches charts from chart repositories and OCI registries, within bounds."""
+    """Fetches charts from chart repositories and OCI registries, within limits."""
 
     async def pin(self, wanted: ChartRef) -> ChartPin:
-        """Which chart that is now. Invalid: there is none. Unavailable: ask again."""
+        """Resolves a reference now. Raises Invalid if there is no such chart, Unavailable."""
         ...
 
     async def at(self, spec: RepositorySpec, sha: str) -> ChartPin:
-        """The chart that a commit of a place of charts is. Rejected: it is not offered any more."""
+        """Finds the chart of a chart repository's commit. Raises Rejected if it is gone."""
         ...
 
     async def archive(self, pin: ChartPin) -> bytes:
-        """The bytes of a pinned chart; they have its digest. Unavailable: not to be had now."""
+        """Returns the verified archive of a pinned chart. Raises Unavailable."""
         ...
 
 
 class ChartPlaces(Protocol):
-    """Chart repositories that are followed: a commit is the archive of a chart, by its sha256."""
+    """Followed chart repositories: a commit is the sha256 of a chart archive."""
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
-        """As `RefLister.list_refs`."""
+        """See `RefLister.list_refs`."""
         ...
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """As `Clones.fetch`."""
+        """See `Clones.fetch`."""
         ...
 
     async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """As `Clones.pin`."""
+        """See `Clones.pin`."""
         ...
 
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
-        """As `Clones.pins`."""
+        """See `Clones.pins`."""
         ...
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
-        """As `TreeReader.commit`."""
+        """See `TreeReader.commit`."""
         ...
 
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
     ) -> Mapping[str, Entry | None]:
-        """As `TreeReader.ids`."""
+        """See `TreeReader.ids`."""
         ...
 
 
 class Workers(Protocol):
-    """Runs jobs outside this process, within limits of time and memory."""
+    """Runs jobs in other processes, with limits on time and memory."""
 
     async def render(self, job: RenderJob) -> RenderResult:
-        """Objects from files. RenderFailed: the input is at fault. Unavailable: try again."""
+        """Renders files to objects. Raises RenderFailed for invalid input, Unavailable."""
         ...
 
     async def references(self, job: RenderJob) -> References:
-        """What the sources below `folder` name, relative to the repository's root."""
+        """Finds the references in the sources below `folder`, relative to the repository root."""
         ...
 
     async def versions(self, index: bytes, chart: str) -> Sequence[ChartVersion]:
-        """The versions of a chart in a chart repository's index. Invalid: none, or no index."""
+        """Lists the versions of a chart in an index. Raises Invalid if there are none."""
         ...
 
     async def tool(self, renderer: str) -> str:
-        """Name and version of what renders. Unavailable: it is needed and not there."""
+        """Returns name and version of a renderer's tool. Raises Unavailable if it is missing."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A replica: a name that outlives restarts, and `host:port` of its internal listener."""
+    """A replica: a name that is stable over restarts, and `host:port` of its internal API."""
 
     name: str
     address: str
@@ -344,7 +344,7 @@ class StateNews:
 
 @dataclass(frozen=True, slots=True)
 class HintNews:
-    """A webhook has come to one of the replicas."""
+    """A replica has received a webhook."""
 
     repository_id: RepositoryId
     announced: Mapping[str, str] | None
@@ -352,97 +352,97 @@ class HintNews:
 
 @dataclass(frozen=True, slots=True)
 class PlaceNews:
-    """Members or owners have changed, or one has said that it is prepared to be owner."""
+    """Members or owners have changed, or a replica is prepared to become an owner."""
 
 
 News = StateNews | HintNews | PlaceNews
 
 
 class PeerAway(Unavailable):
-    """Another replica does not answer; it may be asked again, or another one may."""
+    """Another replica cannot be reached; retry there or at another one."""
 
 
 class PeerSlow(PeerAway):
-    """It has not answered yet: what it was asked for may still be under way."""
+    """The replica has not answered in time; the operation may still be running."""
 
 
 class NotOwner(PeerAway):
-    """Asked of a replica that does not own a repository, or not any more; another one may."""
+    """The replica does not own the repository; another one may."""
 
 
 class Replicas(Coordinator, Protocol):
-    """All replicas of the git cache, and which of them owns what.
+    """All replicas of the git cache, and the owners of repositories.
 
-    What is asked without `await` is answered from memory. It is as old as the last word of the
-    coordinating server; without that server a replica owns nothing once its lease has run out.
+    Methods without `await` answer from memory, with the last data of the coordination server.
+    Without that server, a replica owns nothing once its lease has expired.
     """
 
     me: Member
 
     async def start(self, listen: Callable[[News], None]) -> None:
-        """Join. `listen` hears of all that changes, from now on; states known already too."""
+        """Joins. `listen` gets all known states and then every change."""
         ...
 
     async def stop(self) -> None:
-        """Leave: what was owned is free at once."""
+        """Leaves, and releases all owned repositories at once."""
         ...
 
     def members(self) -> Sequence[Member]:
-        """Who may own repositories: everyone that has been here for a heartbeat."""
+        """Lists the replicas that may own repositories: those present for at least a heartbeat."""
         ...
 
     def owner(self, repository_id: RepositoryId) -> Member | None:
-        """Who owns a repository; None while nobody does."""
+        """Returns the owner of a repository, or None."""
         ...
 
     def holds(self, repository_id: RepositoryId) -> bool:
-        """Whether this replica owns it, beyond doubt."""
+        """True if this replica holds a valid lease of the repository."""
         ...
 
     def prepared(self, repository_id: RepositoryId) -> str | None:
-        """The name of the replica that has said it could take over at once."""
+        """Returns the name of the replica that is prepared to take over, or None."""
         ...
 
     async def prepare(self, repository_id: RepositoryId) -> None:
-        """Say that this replica has what it needs to take over at once. Unavailable."""
+        """Announces that this replica is prepared to take over. Raises Unavailable."""
         ...
 
     async def publish(self, state: RepositoryState) -> bool:
-        """Let all replicas know a state. False: refused, as this is not the owner. Unavailable."""
+        """Publishes a state to all replicas; returns False if not the owner. Unavailable."""
         ...
 
     async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
-        """Pass a webhook's news on to whoever is the owner. Unavailable."""
+        """Forwards a webhook's announcement to the owner. Raises Unavailable."""
         ...
 
 
 class Peers(Protocol):
-    """The verbs of other replicas. All raise PeerAway, besides what the verb itself raises."""
+    """The operations of other replicas; all may also raise PeerAway."""
 
     async def trees(
         self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]:
-        """As `GitCache.trees`, by the owner."""
+        """Runs `GitCache.trees` at the owner."""
         ...
 
     async def folders(
         self, member: Member, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
-        """As `GitCache.folders`, by the owner."""
+        """Runs `GitCache.folders` at the owner."""
         ...
 
     async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
-        """The commit that a branch, tag or sha means now. NotFound, Unavailable, PeerAway."""
+        """Resolves a branch, tag or sha at the owner. NotFound, Unavailable, PeerAway."""
         ...
 
     async def render(self, member: Member, request: RenderRequest) -> Rendered:
-        """As `GitCache.render`, by the owner."""
+        """Runs `GitCache.render` at the owner."""
         ...
 
 
 class LiveDigests(Protocol):
-    """Which bundles may still be asked for."""
+    """Digests of bundles in use."""
 
     async def live(self) -> Collection[str] | None:
-        """All digests in use or kept for a rollback; None: not known, so nothing may go."""
+        """Returns all digests in use or kept for rollbacks; None if unknown: evict nothing."""
         ...

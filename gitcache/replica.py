@@ -1,4 +1,4 @@
-"""Puts one of several replicas together, and what speaks to them from another process."""
+"""Composes a replica of the git cache, and the client for other processes."""
 
 import socket
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from gitcache.sync.cache import GitCache
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A git cache whose internal interface is to be served with `tls.server`.
+    """A git cache, its internal API, and the TLS contexts to serve it with.
 
-    `name` is its own among the replicas.
+    `name` is unique among the replicas.
     """
 
     name: str
@@ -43,16 +43,16 @@ def build_replica(
     live: LiveDigests | None = None,
     decryptor: Decryptor | None = None,
 ) -> Replica:
-    """A replica that others and control planes reach at `listens` (host:port).
+    """Composes a replica that other processes reach at `listens` (host:port).
 
-    Without `redis` it is the only one. Without `live`, control planes tell what is. Invalid:
-    settings that replicas need are not there.
+    Without `redis` it is the only replica. Without `live`, control planes report the digests in
+    use. Raises Invalid for missing settings.
     """
     peers = settings.peers
     key = _key(peers)
     me = Member(peers.name or socket.gethostname(), peers.address or listens)
     if " " in me.name + me.address:
-        raise Invalid("no spaces in a name or address", field="git.peers")
+        raise Invalid("name and address must not contain spaces", field="git.peers")
     tls = contexts(key, me.name, clock.now())
     replicas: Replicas = SoleReplica()
     if redis is not None:
@@ -78,9 +78,9 @@ def build_remote(
     *,
     look_seconds: float = 10.0,
 ) -> RemoteGitCache:
-    """The git cache that runs at `settings.servers`, and wherever these know others to be.
+    """Composes the client of the git cache at `settings.servers`.
 
-    They are asked for others every `look_seconds`. Invalid: the key is missing.
+    Asks these servers for others every `look_seconds`. Raises Invalid without a key.
     """
     tls = contexts(_key(settings), "control plane", clock.now())
     client = PeerClient(tls.client, hop=False)
@@ -90,7 +90,7 @@ def build_remote(
 def _key(settings: PeerSettings) -> str:
     if settings.key is None:
         raise Invalid(
-            "replicas need a key that all of them share: `openssl rand -hex 32` makes one",
+            "replicas need a shared key; generate one with `openssl rand -hex 32`",
             field="git.peers.key",
         )
     return settings.key.get_secret_value()
@@ -98,5 +98,5 @@ def _key(settings: PeerSettings) -> str:
 
 def _terms(settings: PeerSettings) -> Terms:
     if settings.lease_seconds < 3 * settings.heartbeat_seconds:
-        raise Invalid("at least three heartbeats", field="git.peers.lease_seconds")
+        raise Invalid("must be at least three heartbeats", field="git.peers.lease_seconds")
     return Terms(settings.heartbeat_seconds, settings.lease_seconds)

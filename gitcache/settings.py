@@ -1,4 +1,4 @@
-"""Settings of the git cache; read by the composition only. Every size is in bytes."""
+"""Settings of the git cache; only the composition reads them. All sizes are in bytes."""
 
 from pathlib import Path
 
@@ -10,116 +10,116 @@ class _Group(BaseModel):
 
 
 class PollSettings(_Group):
-    """How often servers are asked. Seconds."""
+    """Polling of git servers. Times are in seconds."""
 
     seconds: float = Field(15.0, ge=0.05)
-    """One request per repository; 300 repositories every second cost about 12% of a core."""
+    """Interval between polls of a repository, in seconds. Each poll is one request; polling 300
+    repositories every second takes about 12% of a core."""
     seconds_with_webhook: float = Field(120.0, ge=0.05)
-    """Once webhooks are known to come, polling is only the net beneath them."""
+    """Poll interval, in seconds, of repositories that send webhooks."""
     request_seconds: float = Field(20.0, gt=0)
-    """A server that accepts and never answers must not hold a poll for longer."""
+    """Time-out of a poll request, in seconds."""
     requests_per_host: int = Field(8, ge=1)
-    """Git servers limit clients; more than this at once has been seen to be refused."""
+    """Maximum concurrent requests to one git server. Many servers refuse more."""
     requests_per_second: float = Field(50.0, gt=0)
-    """To one server, with bursts of twice as many: the steady rate that hosts bear with."""
+    """Maximum requests per second to one git server, with bursts of twice as many."""
 
 
 class FetchSettings(_Group):
-    """How commits are fetched."""
+    """Fetching of commits."""
 
     seconds: float = Field(300.0, gt=0)
-    """A first clone of a large repository over a slow line takes minutes, not hours."""
+    """Time-out of a fetch or clone, in seconds."""
     allow_private_hosts: bool = True
-    """Git servers of a company live on private addresses. Switch off where people who may add
-    repositories must not reach the network of the control plane. Link-local addresses (the
-    metadata services of clouds) are refused either way."""
+    """Allow repositories on private IP addresses. Set to false if users who add repositories must
+    not reach the control plane's network. Link-local addresses, such as the metadata services of
+    clouds, are always refused."""
     known_hosts: Path | None = None
-    """Host keys for ssh, in OpenSSH's form. Without it only servers are trusted whose keys are
-    given with the repository."""
+    """File of ssh host keys in OpenSSH format. Without it, each ssh repository needs its own host
+    keys."""
     authority: Path | None = None
-    """PEM file of authorities that are trusted for https beside the system's."""
+    """PEM file of CAs to trust for https in addition to the system's."""
     proxy: SecretStr | None = None
-    """`http://[user:password@]host:port`, through which all git servers and places of charts are
-    reached."""
+    """Proxy for all git servers and chart repositories: `http://[user:password@]host:port`."""
     lean_entries: int = Field(20_000, ge=0)
-    """Of repositories with more files and folders only those files are fetched that are used."""
+    """For repositories with more files and folders than this, fetch only the files in use."""
     large_file: int = Field(64 << 20, ge=0)
-    """The largest file that is fetched from a Git LFS server; with 0 none is."""
+    """Maximum size of a Git LFS file, in bytes. 0 disables Git LFS."""
     memory: int | None = Field(None, ge=64 << 20)
-    """Of one git process, without the packs that it reads: a pack of kilobytes can ask for more
-    than a machine has. A commit that needs more is refused. Without it half of what the container
-    has, 2 GiB at most."""
+    """Memory limit of one git process in bytes, without the packs that it reads. Commits that need
+    more are refused. Default: half of the container's memory, at most 2 GiB."""
 
 
 class RenderSettings(_Group):
-    """Bounds of one render, so that one folder can harm only its own service."""
+    """Limits of one render, so that a folder can affect only its own service."""
 
     workers: int = Field(2, ge=1, le=64)
-    """One per core that may render; an idle worker costs about 30 MB."""
+    """Number of render workers, at most one per core. An idle worker needs about 30 MB."""
     seconds: float = Field(30.0, gt=0)
-    """Wall and CPU time; kustomize on a normal service takes 0.06 s."""
+    """Maximum wall and CPU time of a render, in seconds. kustomize needs about 0.06 s for a typical
+    service."""
     memory: int = Field(768 << 20, ge=128 << 20)
-    """Address space of a worker: the largest bundle (64 MiB) as Python objects fits."""
+    """Address space of a worker, in bytes. The default fits the largest bundle (64 MiB)."""
     tool_memory: int = Field(4 << 30, ge=1 << 30)
-    """Address space of kustomize, which as a Go program reserves more than it uses."""
+    """Address space of kustomize, in bytes. Go programs reserve more than they use."""
     jobs_per_worker: int = Field(1000, ge=1)
-    """A worker is replaced after so many, so that nothing can pile up in it."""
+    """Number of jobs after which a worker is replaced, so that leaks stay small."""
     files: int = Field(10_000, ge=1)
-    """Files of one folder with all that it refers to."""
+    """Maximum number of files of one folder with its references."""
     input_bytes: int = Field(128 << 20, ge=1 << 20)
-    """Size of these files together: twice the largest bundle."""
+    """Maximum total size of these files, in bytes."""
     chart_index_bytes: int = Field(32 << 20, ge=1 << 20)
-    """The largest index of a chart repository that is read; large public ones have about 20 MB."""
+    """Maximum size of a chart repository's index, in bytes. Large public ones have about 20 MB."""
     chart_bytes: int = Field(32 << 20, ge=1 << 10)
-    """The largest archive of a chart."""
+    """Maximum size of a chart archive, in bytes."""
     age_keys: Path | None = None
-    """Folder of age identities that open files of SOPS: `<project id>.agekey`, `default.agekey`."""
+    """Folder of age identities that decrypt SOPS files: `<project id>.agekey`, `default.agekey`."""
 
 
 class StoreSettings(_Group):
-    """Where finished bundles are kept."""
+    """Storage of rendered bundles."""
 
     memory: int = Field(32 << 20, ge=0)
-    """The most recently used bundles; a bundle is a few kB mostly."""
+    """Memory for the most recently used bundles, in bytes. A typical bundle has a few kB."""
     watermark: float = Field(0.85, gt=0, le=1)
-    """The share of the disk beyond which no further repository is cloned, and bundles that are
-    not live leave."""
+    """Disk usage, 0 to 1, above which no new repository is cloned and unused bundles are
+    evicted."""
     keep_days: float = Field(30.0, ge=0)
-    """How long a bundle stays that no service wants and none is rolled back to."""
+    """Days to keep a bundle that no service uses or may roll back to."""
     objects: str | None = None
-    """`s3://bucket/prefix`, or another URL of an object store, which keeps a copy of all bundles
-    for all replicas; its credentials come from the environment of the cloud. Needs the extra
-    `s3`."""
+    """URL of an object store for copies of all bundles, such as `s3://bucket/prefix`. Credentials
+    come from the cloud environment. Requires the extra `s3`."""
 
 
 class PeerSettings(_Group):
-    """Several replicas of the git cache: with `--redis`, or as servers of their own."""
+    """Replicas of the git cache: with `--redis`, or as separate servers."""
 
     key: SecretStr | None = Field(None, min_length=32)
-    """What all replicas and their control planes share: from it they derive their TLS
-    authority and the seal on what lies in Redis. `openssl rand -hex 32` makes one."""
+    """Shared key of all replicas and their control planes, at least 32 characters. They derive
+    their CA and the HMAC key for Redis from it. Generate one with `openssl rand -hex 32`."""
     name: str | None = None
-    """Of this replica, the same after a restart; without it, the machine's name."""
+    """Name of this replica, stable over restarts. Default: the host name."""
     address: str | None = None
-    """`host:port` under which other replicas reach this one; without it, where it listens."""
+    """`host:port` at which other replicas reach this one. Default: its listen address."""
     servers: tuple[str, ...] = ()
-    """`host:port` of replicas that run as `--target gitcache`; with it, nothing is followed or
-    rendered in this process."""
+    """`host:port` of replicas that run with `--target gitcache`. If set, this process does not
+    follow or render repositories itself."""
     heartbeat_seconds: float = Field(1.0, ge=0.05)
-    """How often a replica says that it lives."""
+    """Interval between heartbeats of a replica, in seconds."""
     lease_seconds: float = Field(4.0, ge=0.2)
-    """How long a dead replica's repositories wait for another; three heartbeats at least."""
+    """Time until other replicas take over the repositories of a dead replica, in seconds. At least
+    three heartbeats."""
 
     @field_validator("servers", mode="before")
     @classmethod
     def _listed(cls, servers: object) -> object:
         if isinstance(servers, str):
-            return [one.strip() for one in servers.split(",") if one.strip()]
+            return [server.strip() for server in servers.split(",") if server.strip()]
         return servers
 
 
 class GitCacheSettings(_Group):
-    """Everything of the git cache; all its files are below `data_dir`."""
+    """All settings of the git cache; its files are in `data_dir`."""
 
     data_dir: Path
     poll: PollSettings = PollSettings()

@@ -1,4 +1,3 @@
-"""The Kubernetes door: kubectl and its kin come in here, as themselves, into any cluster.
-
-Nothing here knows services, pipelines or the control plane's store; it asks through its ports.
+"""The Kubernetes proxy: kubectl and other clients reach any cluster through it as their own user.
+This package knows neither services nor pipelines nor the control plane's store; it uses its ports.
 """

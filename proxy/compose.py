@@ -1,4 +1,4 @@
-"""The door put together."""
+"""Composition of the Kubernetes proxy."""
 
 import asyncio
 import ssl
@@ -50,8 +50,9 @@ from proxy.tunnel.server import TunnelServer
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Other replicas: who holds what, this one's own id, and TLS of which both ends demand a
-    certificate."""
+    """The other replicas: a registry of agent links, the id of this replica, and the contexts for
+    mutual TLS.
+    """
 
     registry: TunnelRegistry
     me: str
@@ -61,7 +62,9 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What shares agents with other replicas. `per_agent`: requests to one agent of this one."""
+    """The parts that share agent connections with other replicas.
+    `per_agent`: maximum number of requests of this replica that are open on one agent.
+    """
 
     ways: Ways
     peers: Peers
@@ -72,7 +75,7 @@ class Sharing:
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """The port `Insight` over this process."""
+    """Implements the port `Insight` for this process."""
 
     gateway: Gateway
     recorder: FileRecorder | None
@@ -94,9 +97,9 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """`protocol_class` goes to `uvicorn.Config(http=...)`, `tunnels.serve` to the agents' server.
-
-    `start` is called inside the event loop that serves both.
+    """The assembled Kubernetes proxy.
+    Pass `protocol_class` to `uvicorn.Config(http=...)` and `tunnels.serve` to the server for
+    agents. Call `start` inside the event loop that runs both.
     """
 
     gateway: Gateway
@@ -106,7 +109,7 @@ class Door:
     sharing: Sharing | None = None
 
     def start(self) -> None:
-        """Begin the background work."""
+        """Starts the background tasks."""
         self.gateway.start()
         self.tunnels.start()
         if self.recorder is not None:
@@ -121,22 +124,22 @@ class Door:
         cluster: ClusterId | None = None,
         grant: str | None = None,
     ) -> int:
-        """End every request that matches one of these, now; how many there were."""
+        """Ends every open request that matches one of these values, and returns their number."""
         return self.gateway.revoke(
             user=user, token=token, session=session, cluster=cluster, grant=grant
         )
 
     async def recheck(self, user: str | None = None) -> None:
-        """Authorize open requests anew now: those of a user whose rights have changed, or all."""
+        """Authorizes open requests again, now: those of one user, or all."""
         await self.gateway.recheck(user)
 
     @property
     def here(self) -> Here:
-        """What this replica alone knows."""
+        """The requests and recordings of this replica."""
         return Here(self.gateway, self.recorder)
 
     async def open_streams(self, wanted: StreamFilter = EVERYTHING) -> FoundStreams:
-        """The requests that are under way, here and in other replicas."""
+        """Lists the open requests of this replica and of the others."""
         here = self.here.open_streams(wanted)
         if self.sharing is None:
             return FoundStreams(here)
@@ -144,7 +147,9 @@ class Door:
         return FoundStreams(longest_open([*here, *there.streams]), there.silent)
 
     async def end_stream(self, stream: OpenStream, by: str) -> bool:
-        """End one of them where it is; False: it has ended. Unavailable: that does not answer."""
+        """Ends an open request in the replica that serves it; False if it has already ended.
+        Unavailable: that replica does not answer.
+        """
         if not stream.replica or self.sharing is None:
             return self.here.end_stream(stream.id, by)
         return await self.sharing.inquiries.end(stream.replica, stream.id, by)
@@ -152,22 +157,28 @@ class Door:
     async def read(
         self, identity: Identity, source: str, route: Route, most: int
     ) -> tuple[int, bytes]:
-        """A GET as a user whose identity is known: status and body; see `InsideReader.read`."""
+        """Sends a GET as an authenticated user and returns status and body; see
+        `InsideReader.read`.
+        """
         return await self.gateway.inside.read(identity, source, route, most)
 
     def is_connected(self, cluster_id: ClusterId) -> bool:
-        """Whether requests can reach the cluster now."""
+        """Reports whether requests can reach the cluster now."""
         return self.tunnels.is_connected(cluster_id)
 
     @property
     def find(self) -> Callable[[ClusterId], Way | None]:
-        """Which way leads to a cluster, as far as it is known without asking."""
+        """Finds the route to a cluster from what this replica already knows, without asking
+        others.
+        """
         return self.sharing.ways.find if self.sharing is not None else self.tunnels.find
 
     async def listen_for_replicas(self, host: str, port: int) -> int:
-        """Take links of other replicas; the port. OSError: it is taken."""
+        """Listens for links from other replicas and returns the bound port. OSError: the port is in
+        use.
+        """
         if self.sharing is None:
-            raise ValueError("a door without neighbours has nobody to listen for")
+            raise ValueError("cannot listen for replicas: pass `neighbours` to `build`")
         sharing = self.sharing
         answers = Answers(self.here, sharing.peers.tasks)
         relay = Relay(sharing.ways, sharing.per_agent, answers)
@@ -177,23 +188,26 @@ class Door:
         return bound
 
     async def on_moved(self, cluster_id: ClusterId, replica_id: str) -> None:
-        """An agent's link was claimed by a replica, or released. Unavailable: see `Ways.look`."""
+        """Handles the event that a replica claimed or released an agent's link. Unavailable: see
+        `Ways.look`.
+        """
         if self.sharing is not None:
             await self.sharing.ways.on_moved(cluster_id, replica_id)
 
     async def look_for_moved(self) -> None:
-        """Any link may have been claimed. Unavailable: see `Ways.look`."""
+        """Checks all links, because any of them may have been claimed. Unavailable: see
+        `Ways.look`.
+        """
         if self.sharing is not None:
             await self.sharing.ways.look()
 
     def disconnect(self, token_id: str) -> None:
-        """End the links of the agent that has signed in with this token: it was revoked."""
+        """Closes the links of the agent that authenticated with this token, which was revoked."""
         self.tunnels.revoke(token_id)
 
     async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
-        """A part of the recording of a request, from whichever replica keeps it.
-
-        NotFound: there is none. Unavailable: one that may have it does not answer.
+        """Reads a part of the recording of a request from the replica that stores it.
+        NotFound: there is no recording. Unavailable: a replica that may store it does not answer.
         """
         try:
             return await self.here.recording(request_id, offset, most)
@@ -204,12 +218,12 @@ class Door:
 
     @property
     def meters(self) -> Meters:
-        """What Prometheus is told; to be registered."""
+        """The Prometheus collector to register."""
         return self.gateway.desk.meters
 
     @property
     def tasks(self) -> tuple[Tasks, ...]:
-        """The background work that must not end before `stop`."""
+        """The background tasks that must run until `stop`."""
         more = (self.recorder.tasks,) if self.recorder is not None else ()
         if self.sharing is not None:
             sharing = self.sharing
@@ -217,12 +231,14 @@ class Door:
         return self.gateway.tasks, self.tunnels.tasks, *more
 
     async def drain(self) -> None:
-        """Move agents elsewhere and let requests end, for the grace at most."""
+        """Moves agents to other replicas and waits for open requests, at most for the grace
+        period.
+        """
         self.tunnels.drain(self.gateway.timeouts.grace, "the control plane is restarting")
         await self.gateway.drain()
 
     async def stop(self) -> None:
-        """End everything."""
+        """Stops all parts."""
         if self.sharing is not None:
             await self.sharing.limits.tasks.stop()
             await self.sharing.ways.stop()
@@ -246,10 +262,9 @@ def build(
     recordings: Path | None = None,
     neighbours: Neighbours | None = None,
 ) -> Door:
-    """A door that asks these ports.
-
-    `recordings`: the folder for terminal sessions; without one, those that must be recorded are
-    refused. `neighbours`: the replicas with which agents are shared.
+    """Builds a Kubernetes proxy over these ports.
+    `recordings`: folder for recordings of terminal sessions; without it, sessions that must be
+    recorded are refused. `neighbours`: the replicas that share agents with this one.
     """
     recorder = FileRecorder(recordings, settings.recordings, clock) if recordings else None
     budget = Budget(settings.memory)

@@ -1,4 +1,4 @@
-"""What the door asks of the rest of the installation."""
+"""Ports of the Kubernetes proxy to the rest of the control plane."""
 
 from collections.abc import Mapping, Sequence, Sized
 from datetime import datetime
@@ -17,53 +17,52 @@ from proxy.domain.terminal import TerminalSession
 
 
 class Authenticator(Protocol):
-    """Who carries this credential?"""
+    """Authenticates users."""
 
     async def authenticate(self, credential: Credential, *, source: str) -> Identity:
-        """The user behind a token or a session; `source` is the peer's address.
-
-        Unauthenticated: unknown, expired or revoked, with the sentence to show.
+        """Authenticates a token or a session; `source` is the peer's address.
+        Unauthenticated: the credential is unknown, expired or revoked; the message is for the user.
         """
         ...
 
 
 class Authorizer(Protocol):
-    """May they do this?"""
+    """Authorizes requests."""
 
     async def authorize(
         self, identity: Identity, handle: str, attributes: RequestAttributes
     ) -> Grant:
-        """The grant for a request on a cluster.
-
-        NotFound: no such cluster, or none that they may see. Forbidden: the message names the
-        missing right. Also called anew for open requests, so that a lost right ends them.
+        """Authorizes a request on a cluster and returns the grant.
+        NotFound: the cluster does not exist, or the user may not see it. Forbidden: the message
+        names the missing permission. The proxy calls this again for open requests, to end those
+        whose permission was lost.
         """
         ...
 
 
 class AuditLog(Protocol):
-    """Keeps a row for each request."""
+    """Stores an audit record of each request."""
 
     async def opened(self, record: RequestRecord) -> None:
-        """A write or an upgrade is about to start: returns when the row is committed.
-
-        Unavailable: the row cannot be kept, so the request is refused.
+        """Records a write or an upgrade before it starts; returns when the row is committed.
+        Unavailable: the row cannot be stored, so the proxy refuses the request.
         """
         ...
 
     def began(self, record: RequestRecord) -> None:
-        """A read that may go on for ever has begun. Must not block."""
+        """Records the start of a long-running read. Must not block."""
         ...
 
     def closed(self, record: RequestRecord) -> None:
-        """A request has ended; writes and upgrades were `opened` before. Must not block."""
+        """Records the end of a request; `opened` has recorded writes and upgrades before. Must not
+        block.
+        """
         ...
 
 
 class Tape(Protocol):
-    """What one terminal session says is kept. Bytes are those behind the 101 of its upgrade.
-
-    Both raise `UnrecordableError` when the bytes are none that a terminal session has.
+    """Recording of one terminal session, from the bytes after the 101 of its upgrade.
+    `from_user` and `from_cluster` raise `UnrecordableError` for bytes that violate the protocol.
     """
 
     def from_user(self, data: Buffer) -> None: ...
@@ -71,149 +70,157 @@ class Tape(Protocol):
     def from_cluster(self, data: Buffer) -> None: ...
 
     def close(self) -> None:
-        """The session has ended. Must not block."""
+        """Ends the recording. Must not block."""
         ...
 
 
 class Recorder(Protocol):
-    """Keeps terminal sessions."""
+    """Records terminal sessions."""
 
     async def begin(self, record: RequestRecord, session: TerminalSession) -> Tape:
-        """A tape for a session that is about to start.
-
-        Unavailable: it cannot be kept, so the request is refused.
+        """Starts the recording of a session that is about to begin.
+        Unavailable: recording is impossible, so the proxy refuses the request.
         """
         ...
 
 
 class AgentPresence(Protocol):
-    """What is known of agents that are not connected."""
+    """Last contact of agents that are not connected."""
 
     async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
-        """When the cluster's agent was last heard of; None: never."""
+        """Time when the cluster's agent was last seen; None: never."""
         ...
 
 
 class AgentAuthenticator(Protocol):
-    """Which cluster does this agent token belong to?"""
+    """Authenticates agents."""
 
     async def __call__(self, token: str) -> tuple[ClusterId, TokenId]:
-        """The cluster, and the token's own id. Unauthenticated: no valid agent token."""
+        """Returns the agent's cluster and the id of its token. Unauthenticated: not a valid agent
+        token.
+        """
         ...
 
 
 class Channel(Protocol):
-    """One request on its way to an agent, as `fleet.mux.stream.Stream` is."""
+    """The stream of one request to an agent, as in `fleet.mux.stream.Stream`."""
 
     sent_end: bool
 
     def send(self, data: Buffer, flags: int = 0) -> bool:
-        """Send bytes in order. False: no more until the owner's `on_writable`."""
+        """Sends bytes in order. False: send no more until the owner's `on_writable`."""
         ...
 
     def consumed(self, size: int) -> None:
-        """So many received bytes are written out."""
+        """Returns credit for received bytes that have been written out."""
         ...
 
     def reset(self, code: int = 0, text: str = "") -> None:
-        """End both directions now."""
+        """Resets both directions."""
         ...
 
 
 class Way(Protocol):
-    """Leads to one agent: its link, as `fleet.mux.mux.Mux` is, or another replica that holds it."""
+    """Route to one agent: its link, as in `fleet.mux.mux.Mux`, or a replica that holds it."""
 
     @property
     def open_for_new(self) -> bool:
-        """Requests may be sent."""
+        """Reports whether new requests may be sent."""
         ...
 
     @property
     def crowded(self) -> bool:
-        """Even small frames wait."""
+        """Reports whether the link is so congested that even small frames wait."""
         ...
 
     @property
     def features(self) -> int:
-        """Feature bits of `fleet.mux.codec` that the agent may have."""
+        """Feature bits of `fleet.mux.codec` that the agent may support."""
         ...
 
     @property
     def streams(self) -> Sized:
-        """Requests to this agent that are counted here."""
+        """Requests to this agent that this replica counts."""
         ...
 
     def open(self, owner: StreamOwner, request: Open, *, tenant: bytes) -> Channel:
-        """Send a request; its answer goes to `owner`. `tenant`: who shares turns fairly."""
+        """Sends a request; `owner` gets the response. `tenant`: the unit of fair queueing."""
         ...
 
 
 class Tunnels(Protocol):
-    """Which way leads to a cluster?"""
+    """Finds routes to the agents of clusters."""
 
     def find(self, cluster_id: ClusterId) -> Way | None:
-        """The way to the cluster's agent, as far as it is known without asking."""
+        """Returns the known route to the cluster's agent, without asking other replicas."""
         ...
 
     async def reach(self, cluster_id: ClusterId) -> Way | None:
-        """The same, after asking whoever may hold it; None: it is not connected anywhere."""
+        """Returns the route to the cluster's agent after a lookup; None: it is not connected
+        anywhere.
+        """
         ...
 
 
 class TunnelRegistry(Protocol):
-    """Who holds which agent's link. Each claim of a cluster gets a higher epoch than the last."""
+    """Registry of the replicas that hold agent links. Each claim of a cluster gets a higher
+    epoch.
+    """
 
     async def claim(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
-        """A link is ready here: its epoch. `instance` (hex) names the agent's process.
-
-        LimitExceeded: two agents take it from each other. Unavailable: nothing can be claimed now.
+        """Claims a link that is ready here and returns its epoch. `instance` (hex): the agent's
+        process.
+        LimitExceeded: two agents with the same identity compete for the link. Unavailable: the
+        registry cannot be reached.
         """
         ...
 
     async def release(self, cluster_id: ClusterId, epoch: int) -> None:
-        """A link has ended; a newer claim stays. Unavailable: as above."""
+        """Releases a link that has ended; a newer claim stays. Unavailable: as above."""
         ...
 
     async def locate(self, cluster_id: ClusterId) -> Place | None:
-        """Who holds the link; None: nobody that lives. Unavailable: as above."""
+        """Finds the replica that holds the link; None: no live replica. Unavailable: as above."""
         ...
 
     async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, Place]:
-        """Of links held here with these epochs, those that were claimed since, and where."""
+        """Returns the links among `held` that another replica has claimed since, with their new
+        place.
+        """
         ...
 
     async def neighbours(self) -> Sequence[Neighbour]:
-        """The other replicas that live. Unavailable: as above."""
+        """Lists the other live replicas. Unavailable: as above."""
         ...
 
 
 class Counts(Protocol):
-    """The open requests of this replica, counted by user."""
+    """Counts of the open requests of this replica by user."""
 
     def loads(self) -> Mapping[str, Load]:
-        """What users have open here, by name, of those who have much."""
+        """Counts of the users with many open requests here, by user name."""
         ...
 
     def count_elsewhere(self, loads: Mapping[str, Load]) -> None:
-        """What users have open in other replicas, from now on."""
+        """Sets the counts of other replicas, which the limits include from now on."""
         ...
 
 
 class Insight(Protocol):
-    """What one replica knows of its requests, and the recordings that it keeps."""
+    """The open requests of one replica, and the recordings it stores."""
 
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
-        """Those under way that are wanted, longest open first."""
+        """Lists the open requests that match a filter, longest open first."""
         ...
 
     def end_stream(self, id: str, by: str) -> bool:
-        """End one; False: there is none of this id."""
+        """Ends a request; False: no request has this id."""
         ...
 
     def loads(self) -> Mapping[str, Load]:
-        """What users have open here, by name, of those who have much."""
+        """Counts of the users with many open requests here, by user name."""
         ...
 
     async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
-        """A part of a recording. NotFound: it is not kept here."""
+        """Reads a part of a recording. NotFound: it is not stored here."""
         ...

@@ -1,4 +1,4 @@
-"""Settings of the door, in groups; unknown keys are refused."""
+"""Settings of the Kubernetes proxy, in groups; unknown keys are refused."""
 
 from dataclasses import asdict
 
@@ -8,9 +8,10 @@ from proxy.domain.limits import HeadLimits, RecordingLimits, StreamLimits, Timeo
 
 
 class ProxySettings(BaseModel):
-    """`memory`: bytes of received data that may wait for slow readers, over all requests.
-
-    `passthrough`: handles of clusters whose API server judges the user's own token.
+    """Settings of the Kubernetes proxy.
+    `memory`: maximum bytes of received data that wait for slow readers, over all requests (default
+    128 MiB). `passthrough`: handles of the clusters whose API server authenticates the user's own
+    token (default: none).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -25,7 +26,11 @@ class ProxySettings(BaseModel):
     @field_validator("passthrough", mode="before")
     @classmethod
     def _listed(cls, handles: object) -> object:
-        return [one.strip() for one in handles.split(",")] if isinstance(handles, str) else handles
+        return (
+            [handle.strip() for handle in handles.split(",")]
+            if isinstance(handles, str)
+            else handles
+        )
 
     @model_validator(mode="after")
     def _bounds_hold(self) -> "ProxySettings":

@@ -1,4 +1,3 @@
-"""The agent of one cluster: takes desired state over its one outbound connection and keeps it true.
-
-Nothing of the control plane may be imported here, and nothing large: it runs in users' clusters.
+"""The agent of one cluster: receives desired state over its one outbound connection and applies it.
+It runs in users' clusters, so this package imports nothing of the control plane and nothing large.
 """

@@ -1,4 +1,4 @@
-"""Puts the agent together; the only module that knows all its parts."""
+"""Composition of the agent; the only module that knows all its parts."""
 
 import asyncio
 import ssl
@@ -73,7 +73,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A whole agent; `run` once."""
+    """The assembled agent; call `run` once."""
 
     engine: Engine
     jobs: JobRunner
@@ -89,9 +89,8 @@ class Agent:
     pipe: Pipe | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Reconcile and stay linked until `stop` is set; raises if a part has failed for good.
-
-        Order of ending: the link, then work on services, then connections and the state.
+        """Reconciles and stays connected until `stop` is set; raises if a part fails permanently.
+        Shutdown order: the link, then work on services, then connections and the state.
         """
         tasks = Tasks("agent")
         try:
@@ -135,11 +134,11 @@ def build(
     repositories: Repositories | None = None,
     renders: OrderedRenders | None = None,
 ) -> Agent:
-    """An agent as the settings describe it. Invalid: no way to the cluster; Unavailable: no disk.
-
-    Must be called in the event loop in which it is to run. `repositories` renders services that
-    this cluster defines in git; without it there are none such. `renders` makes what the control
-    plane orders; without it such orders are refused.
+    """Builds an agent from its settings.
+    Call it in the event loop in which the agent runs. `repositories` renders services that this
+    cluster defines in git; without it, such services are refused. `renders` executes render orders
+    of the control plane; without it, orders are refused. Invalid: no access to the cluster.
+    Unavailable: the state directory cannot be used.
     """
     clock = clock or SystemClock()
     folder, policy = settings.state.directory, _policy(settings.autonomy)
@@ -219,14 +218,14 @@ def _local(
     clock: Clock,
     repositories: Repositories | None,
 ) -> LocalServices | None:
-    """What the cluster defines itself; None: nothing, the control plane does."""
+    """Builds the services of the cluster's own; None if only the control plane defines services."""
     if not settings.defines:
         return None
 
     async def place() -> str:
         live = await cluster.get(ObjectRef("", "v1", "Namespace", "", "kube-system"))
         if live is None:
-            raise Unavailable("the cluster has no namespace kube-system to be named by")
+            raise Unavailable("the cluster has no namespace kube-system, whose uid identifies it")
         return live["metadata"]["uid"]
 
     renders = FolderRenders(settings.services, repositories)
@@ -247,7 +246,7 @@ def _local(
 def _sources(
     settings: AutonomySettings, client: KubeClient, renders: Renders
 ) -> list[DefinitionSource]:
-    """All places that define services of this cluster."""
+    """Lists the places that define services of this cluster."""
     found: list[DefinitionSource] = []
     if settings.services is not None:
         found.append(FolderSource(settings.services))
@@ -259,12 +258,12 @@ def _sources(
 
 
 def client_of(settings: KubernetesSettings, clock: Clock) -> KubeClient:
-    """A session with the API server, to be closed."""
+    """Opens a session with the API server; the caller must close it."""
     return KubeClient(access_to(settings, clock), clock, settings.concurrency)
 
 
 def way_of(hub: HubSettings) -> Way:
-    """How the doctor reaches the control plane."""
+    """Describes the doctor's connection to the control plane."""
     ca, host = hub.ca_file.read_bytes() if hub.ca_file else None, urlsplit(hub.address).hostname
 
     @asynccontextmanager
@@ -314,9 +313,11 @@ def _policy(settings: AutonomySettings) -> LocalPolicy:
 
 
 def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePolicy:
-    """Invalid: there is a list and nothing that is signed to hold against it."""
+    """Parses the allow-list of sources. Invalid: the list needs trusted keys."""
     if settings.sources and not trusted:
-        raise Invalid("autonomy.sources needs autonomy.trusted_keys: else nobody vouches for them")
+        raise Invalid(
+            "autonomy.sources needs autonomy.trusted_keys, because only signatures prove a source"
+        )
     return SourcePolicy.of(_listed(settings.sources))
 
 
@@ -328,11 +329,11 @@ def _job_policy(
 
 
 def _listed(text: str) -> list[str]:
-    return [one.strip() for one in text.split(",") if one.strip()]
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def _trusted(settings: AutonomySettings) -> TrustedKeys:
-    """The keys of the settings' file. Invalid: it holds none."""
+    """Reads the trusted keys from the configured file. Invalid: it contains none."""
     if settings.trusted_keys is None:
         return TrustedKeys(())
     try:
@@ -342,7 +343,7 @@ def _trusted(settings: AutonomySettings) -> TrustedKeys:
 
 
 def access_to(settings: KubernetesSettings, clock: Clock) -> Access:
-    """The way to the cluster's API server."""
+    """Returns the access to the cluster's API server."""
     if settings.kubeconfig is not None:
         return from_kubeconfig(settings.kubeconfig, settings.context, clock)
     return in_cluster(clock)
@@ -356,10 +357,12 @@ def _companions(
     settings: Settings,
     clock: Clock,
 ) -> tuple[Companion, ...]:
-    """The tunnel, where the agent speaks to its API server by token alone."""
+    """Builds the tunnel, if the agent authenticates to its API server with a token alone."""
     server = urlsplit(access.server)
     if access.token is None or access.certified or server.path or server.hostname is None:
-        log.warning("no tunnel: it takes a token, no client certificate and no path prefix")
+        log.warning(
+            "kubectl access disabled: the kubeconfig uses a client certificate or a path prefix"
+        )
         return ()
     port = server.port or (443 if server.scheme == "https" else 80)
     impersonator = settings.kubernetes.impersonator
@@ -383,7 +386,7 @@ def _companions(
 
 
 def _pipe(hub: HubSettings) -> Pipe | None:
-    """What carries the connection where only HTTPS passes: an address of wss:// asks for it."""
+    """Builds the WebSocket pipe for networks that pass only HTTPS; a wss:// address enables it."""
     if not hub.address.startswith(("wss://", "ws://")):
         return None
     tls = ssl.create_default_context()

@@ -1,4 +1,4 @@
-"""What the agent's use cases need of the world; each is filled in by `compose`."""
+"""Ports of the agent's use cases; `compose` provides their implementations."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from syncagent.domain.verification import Trial
 
 
 class Refused(TowlineError):
-    """The API server answered and said no; trying again as it is will hardly help.
-
-    `reason` is its word (Invalid, Forbidden, Conflict, ...), the message its own sentence.
+    """The API server refused a request; a retry of the same request is unlikely to succeed.
+    `reason` is its machine-readable reason (Invalid, Forbidden, Conflict, ...); the message is its
+    own.
     """
 
     def __init__(self, message: str, *, status: int, reason: str) -> None:
@@ -32,14 +32,14 @@ class Refused(TowlineError):
 
 
 class LinkDown(Unavailable):
-    """The control plane cannot be asked now; it will be again."""
+    """The control plane cannot be reached now; the request will be retried."""
 
 
 class UnknownApi(TowlineError):
-    """The cluster does not serve this kind (now)."""
+    """The cluster does not serve this kind at present."""
 
     def __init__(self, api: Api) -> None:
-        super().__init__(f"the cluster does not know {api}")
+        super().__init__(f"the cluster does not serve {api}")
         self.api = api
 
 
@@ -48,14 +48,14 @@ Sink = Callable[[Sighting], None]
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Whether an object has gone already, or is only marked and held by finalizers."""
+    """Result of a deletion: the object is gone, or finalizers still hold it."""
 
     gone: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence to be shown where people look at an object; `count` is how often it was so."""
+    """A message for an event on an object; `count` is the number of its occurrences."""
 
     ref: ObjectRef
     uid: str
@@ -66,115 +66,116 @@ class Notice:
 
 
 class Cluster(Protocol):
-    """The API server. All raise `fleet.errors.Unavailable` when it cannot be asked."""
+    """The API server. All methods raise `fleet.errors.Unavailable` when it cannot be reached."""
 
     async def ping(self) -> None:
-        """Ask for a sign of life; answered, or Unavailable, within some seconds."""
+        """Checks the API server within some seconds; raises Unavailable otherwise."""
         ...
 
     async def namespaced(self, api: Api) -> bool:
-        """Whether objects of this kind live in namespaces. UnknownApi."""
+        """Reports whether this kind is namespaced. UnknownApi."""
         ...
 
     async def apply(
         self, ref: ObjectRef, body: KubeObject, *, force: bool, dry_run: bool = False
     ) -> KubeObject:
-        """Server-side apply as `towline`; the object as it is then. Refused, UnknownApi."""
+        """Applies an object server-side as `towline` and returns it. Refused, UnknownApi."""
         ...
 
     async def get(self, ref: ObjectRef) -> KubeObject | None:
-        """The live object; None if there is none (or its kind is not served)."""
+        """Returns the live object; None if it does not exist or its kind is not served."""
         ...
 
     async def delete(self, ref: ObjectRef, live: KubeObject, *, orphan: bool = False) -> Deletion:
-        """Delete exactly this object, in exactly this version. Refused.
-
-        Dependants follow; with `orphan` they stay and find a new owner.
+        """Deletes exactly this version of this object. Refused.
+        Dependants are deleted too; with `orphan` they stay and find a new owner.
         """
         ...
 
     async def assign(self, ref: ObjectRef, live: KubeObject, entries: list[Entry]) -> KubeObject:
-        """Write who owns which field of exactly this version of an object. Refused."""
+        """Replaces the managed fields of exactly this version of an object. Refused."""
         ...
 
     async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
-        """Merge-patch an object; nothing if it is not there. Refused."""
+        """Merge-patches an object; does nothing if it does not exist. Refused."""
         ...
 
     async def follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
-        """List, then watch, for ever: everything that matches is told to `sink`.
-
-        Begins (and begins again, when the server has forgotten its place) with `Seen` for each
-        object and one `Relisted`. An empty namespace means all.
+        """Lists, then watches until cancelled, and passes all matching objects to `sink`.
+        It begins with `Seen` for each object and one `Relisted`, and does so again after the
+        resource version has expired. An empty namespace means all namespaces.
         """
         ...
 
     async def log_tail(self, pod: ObjectRef, container: str, *, previous: bool) -> str:
-        """The last lines of a container's log, bounded; empty if there is none. Refused."""
+        """Returns the last lines of a container's log, limited in size; empty if there is none.
+        Refused.
+        """
         ...
 
     async def warnings(self, ref: ObjectRef, uid: str) -> list[str]:
-        """What the newest events say that warn of an object, newest first. Refused."""
+        """Returns the messages of an object's warning events, newest first. Refused."""
         ...
 
     async def tell(self, notice: Notice) -> None:
-        """Write an event on an object; the same notice again only counts it up. Refused."""
+        """Writes an event on an object; an equal notice only increases its count. Refused."""
         ...
 
     async def versions(self, api: Api, namespace: str, selector: str) -> dict[ObjectKey, int]:
-        """The versions of all objects of a kind and namespace that match. Refused, UnknownApi."""
+        """Returns the versions of all matching objects of a kind and namespace. Refused,
+        UnknownApi.
+        """
         ...
 
     def find(self, selector: str) -> AsyncIterator[KubeObject]:
-        """Metadata of all objects of all kinds that match, one by one; for recovery only.
-
-        Kinds that may not be listed are left out.
+        """Iterates over the metadata of all matching objects of all kinds; for recovery only.
+        It skips kinds that the agent may not list.
         """
         ...
 
 
 class Bundles(Protocol):
-    """Verified bundles on this machine's disk."""
+    """Verified bundles on the local disk."""
 
     def has(self, digest: str) -> bool:
-        """Whether the bundle is there and whole."""
+        """Reports whether the bundle exists and is complete."""
         ...
 
     async def load(self, digest: str) -> bytes:
-        """Its bytes. NotFound: absent, or the disk returned something else."""
+        """Reads a bundle. NotFound: absent, or the disk returned other bytes."""
         ...
 
     async def save(self, digest: str, data: bytes) -> None:
-        """Keep a bundle. Invalid: wrong digest; Unavailable: the disk refuses."""
+        """Stores a bundle. Invalid: wrong digest. Unavailable: the disk failed."""
         ...
 
     def part(self, digest: str, offset: int, length: int) -> bytes:
-        """Some bytes of a bundle that is there."""
+        """Reads some bytes of a stored bundle."""
         ...
 
     def keep_only(self, digests: Iterable[str]) -> None:
-        """Remove all others."""
+        """Deletes all other bundles."""
         ...
 
 
 class Fetcher(Protocol):
-    """The control plane as a source of bundles."""
+    """Downloads bundles from the control plane."""
 
     async def fetch(self, digest: str, size: int) -> bytes:
-        """The bytes that the digest names. LinkDown; NotFound; Invalid: other bytes came."""
+        """Downloads the bundle of a digest. LinkDown; NotFound; Invalid: other bytes arrived."""
         ...
 
 
 class Identities(Protocol):
-    """Keys of this cluster, by which it opens what was encrypted for it in git."""
+    """Private keys of this cluster, for values encrypted for it in git."""
 
-    def open(self, one: EncryptedValue) -> bytes:
-        """The plain value. Invalid: it is for none of them, or was altered. Unavailable."""
+    def open(self, value: EncryptedValue) -> bytes:
+        """Decrypts a value. Invalid: no key fits, or the value was altered. Unavailable."""
         ...
 
 
 class Reports(Protocol):
-    """What goes upwards; kept on disk until the control plane has it."""
+    """Reports to the control plane, stored on disk until it has them."""
 
     def status(self, status: Status) -> None: ...
 
@@ -189,10 +190,9 @@ class Reports(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KnownService:
-    """A service as the disk remembers it.
-
-    `current` is the desired state whose objects were applied last (whole or in part); `None`
-    before the first. It differs from `desired` while a newer bundle has not been fetched.
+    """A service in the durable state.
+    `current` is the desired state whose objects were applied last, completely or in part; None
+    before the first. It differs from `desired` until a newer bundle has been fetched.
     """
 
     desired: Desired
@@ -201,17 +201,17 @@ class KnownService:
 
 
 class Runs(Protocol):
-    """How far syncs with hooks or waves have come. Unavailable: the disk refuses."""
+    """Progress of syncs with hooks or waves. Unavailable: the disk failed."""
 
     def get(self, service_id: str) -> Run | None:
-        """The last run of a service that had to be remembered."""
+        """Returns the last stored run of a service."""
         ...
 
     def keep(self, run: Run) -> None: ...
 
 
 class Trials(Protocol):
-    """What is known of bundles on trial. Unavailable: the disk refuses."""
+    """State of bundle verifications. Unavailable: the disk failed."""
 
     def get(self, service_id: str) -> Trial | None: ...
 
@@ -221,15 +221,15 @@ class Trials(Protocol):
 
 
 class Metrics(Protocol):
-    """Metrics that are gathered in the cluster."""
+    """Metrics from the cluster's metrics server."""
 
     async def value(self, check: MetricCheck) -> float | None:
-        """What a query gives now; None: no series, or several. Refused, Unavailable, Invalid."""
+        """Evaluates a query; None: no series, or several. Refused, Unavailable, Invalid."""
         ...
 
 
 class Memory(Protocol):
-    """The agent's durable state. Each call is one transaction. Unavailable: the disk refuses."""
+    """The agent's durable state. Each call is one transaction. Unavailable: the disk failed."""
 
     @property
     def runs(self) -> Runs: ...
@@ -238,10 +238,10 @@ class Memory(Protocol):
     def trials(self) -> Trials: ...
 
     fresh: bool
-    """True until `recovered`: first boot or a lost disk, the cluster may hold unknown objects."""
+    """True until `recovered`: after a first start or a lost disk, unknown objects may exist."""
 
     def recovered(self) -> None:
-        """All that the cluster holds is remembered from now on."""
+        """Marks the state as complete: it contains all objects of the cluster from now on."""
         ...
 
     def services(self) -> list[KnownService]: ...
@@ -249,69 +249,71 @@ class Memory(Protocol):
     def owned(self) -> list[Owned]: ...
 
     def desire(self, desired: Desired, stamps: Stamps) -> None:
-        """Remember the newest desired state of a service."""
+        """Stores the newest desired state of a service."""
         ...
 
     def stamp(self, service_id: str, stamps: Stamps) -> None:
-        """Remember when stages were reached."""
+        """Stores the times when stages were completed."""
         ...
 
     def begin(self, current: Desired, intended: Iterable[ObjectRef]) -> None:
-        """Before anything is written: `current` is being applied and may create `intended`."""
+        """Stores, before any write, that `current` is being applied and may create `intended`."""
         ...
 
     def record(self, owned: Iterable[Owned], gone: Iterable[Owned] = ()) -> None:
-        """Remember objects as they are, and forget those that have gone."""
+        """Stores the state of objects, and deletes those that are gone."""
         ...
 
     def forget(self, service_id: str) -> None:
-        """The service and all its objects are gone."""
+        """Deletes a service whose objects are all gone."""
         ...
 
     def answered(self, command_id: str) -> CommandDone | None:
-        """The answer to a command that was executed before."""
+        """Returns the answer to a command that was executed before."""
         ...
 
     def answer(self, done: CommandDone) -> None:
-        """Remember that a command was executed."""
+        """Stores the answer to an executed command."""
         ...
 
 
 class Reconciler(Protocol):
-    """What the link tells the use cases, and asks them."""
+    """Use cases that the link calls."""
 
     def desire(self, desired: Desired) -> None:
-        """The newest desired state of a service. Unavailable: it could not be kept."""
+        """Takes the newest desired state of a service. Unavailable: it could not be stored."""
         ...
 
     def held(self) -> list[tuple[str, int]]:
-        """Ids and sequences of all services kept."""
+        """Returns ids and sequences of all stored services."""
         ...
 
     def linked(self) -> None:
-        """The control plane can be reached from now on."""
+        """Handles a new connection to the control plane."""
         ...
 
     def retell(self) -> None:
-        """The control plane has forgotten what it was told: say how all services are."""
+        """Reports all services again, after the control plane has lost its data."""
         ...
 
     def sync_now(self, command_id: str, service_id: str) -> None:
-        """Check a service now, and answer."""
+        """Syncs a service now, and answers the command."""
         ...
 
     def terminate(self, command_id: str, service_id: str) -> None:
-        """Stop what is being applied for a service, and answer; its next change starts anew."""
+        """Terminates the running sync of a service, and answers; its next change starts a
+        new sync.
+        """
         ...
 
     def refuse(self, command_id: str, reason: str) -> None:
-        """Answer a command that cannot be executed."""
+        """Answers a command that cannot be executed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A report as it is sent; `at_ms` is when it happened, milliseconds since 1970."""
+    """A numbered report; `at_ms` is the time of its event in milliseconds since 1970."""
 
     number: int
     at_ms: int
@@ -322,44 +324,43 @@ Merge = Callable[[bytes, bytes], bytes | None]
 
 
 class Outbox(Protocol):
-    """Reports on disk until the control plane has them; one sender at a time."""
+    """Reports on disk until the control plane has them, for one sender at a time."""
 
     def put(self, topic: str, body: bytes, merge: Merge | None = None) -> None:
-        """Add a report. One on the same topic that was not sent yet is replaced, or merged.
-
-        `merge` is given the older and the newer body; None leaves them as two. Unavailable: the
-        disk refuses.
+        """Adds a report, and replaces or merges an unsent one on the same topic.
+        `merge` gets the older and the newer body; if it returns None, both stay. Unavailable: the
+        disk failed.
         """
         ...
 
     def acknowledge(self, number: int) -> None:
-        """Everything up to this number is committed at the other side."""
+        """Marks all reports up to this number as committed by the control plane."""
         ...
 
     def acknowledged(self) -> int:
-        """The highest number that was ever acknowledged."""
+        """Returns the highest number that was ever acknowledged."""
         ...
 
     def sent(self) -> list[Numbered]:
-        """Reports that were sent before and are not acknowledged, in order."""
+        """Returns the reports that were sent but not acknowledged, in order."""
         ...
 
     def take(self, limit: int) -> list[Numbered]:
-        """Number the oldest waiting reports, `limit` at most; they count as sent from now on."""
+        """Numbers at most `limit` of the oldest waiting reports; they count as sent from now on."""
         ...
 
     async def wait(self) -> None:
-        """Until there may be something to take."""
+        """Waits until a report may be available."""
         ...
 
 
 LiveLog = Callable[[str, int, bytes], None]
-"""Takes a piece of a job's log (command id, offset, bytes) and sends it if that is possible now."""
+"""Takes a piece of a job's log (command id, offset, bytes) and sends it if the link has room."""
 
 TakeLine = Callable[[bytes], None]
 
 Allowed = Callable[[ObjectRef], None]
-"""Raises Invalid for an object that nobody may have this agent write; see `autonomy.policy`."""
+"""Raises Invalid for an object that the agent must not write; see `autonomy.policy`."""
 
 
 Load = Callable[[], Awaitable[bytes]]
@@ -367,9 +368,8 @@ Load = Callable[[], Awaitable[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A render of a definition: the bundle `digest` of `size` bytes, which `load` brings.
-
-    `commit` is empty for what comes from no repository.
+    """Result of a render: the bundle `digest` of `size` bytes, which `load` reads.
+    `commit` is empty without a repository.
     """
 
     digest: str
@@ -379,60 +379,62 @@ class Rendered:
 
 
 class Renders(Protocol):
-    """Makes bundles of what this cluster defines itself."""
+    """Renders the services that this cluster defines itself."""
 
     async def render(self, definition: Definition) -> Rendered:
-        """The bundle as it is now. Invalid, NotFound, Unavailable: why there is none."""
+        """Renders the present bundle. Invalid, NotFound, Unavailable: the render failed."""
         ...
 
 
 class Repositories(Renders, Protocol):
-    """Git repositories that the agent follows itself, from the first render of each on."""
+    """Git repositories that the agent follows itself, each from its first render on."""
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Begin; `changed` is called whenever a repository has news."""
+        """Starts to follow; calls `changed` after each change of a repository."""
         ...
 
     async def stop(self) -> None: ...
 
     async def refresh(self) -> None:
-        """Ask the servers now."""
+        """Fetches from the servers now."""
         ...
 
 
 class OrderedRenders(Protocol):
-    """Renders from repositories that are read for that only."""
+    """Executes render orders from repositories that are read for this purpose only."""
 
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
 
     async def carry_out(self, order: RenderOrder) -> tuple[fleet.source.Rendered, bytes]:
-        """What an order asks for, and its bundle. Invalid, NotFound, Unavailable: why not."""
+        """Executes an order and returns the result and its bundle. Invalid, NotFound, Unavailable:
+        the render failed.
+        """
         ...
 
 
 class Uploader(Protocol):
-    """The way of a rendered bundle to who ordered it."""
+    """Uploads rendered bundles to the control plane."""
 
     async def upload(self, command_id: str, digest: str, data: bytes) -> None:
-        """Send it. LinkDown; NotFound: nobody waits for it any more; Invalid: it was refused."""
+        """Uploads a bundle. LinkDown; NotFound: the order has expired; Invalid: it was refused."""
         ...
 
 
 class Answers(Protocol):
-    """Where commands are answered."""
+    """Sends answers to commands."""
 
     def done(self, done: CommandDone) -> None:
-        """Answer. Unavailable: the disk refuses."""
+        """Answers a command. Unavailable: the disk failed."""
         ...
 
 
 class DefinitionSource(Protocol):
-    """A place where services of the cluster's own are defined."""
+    """A place that defines services of the cluster's own."""
 
     async def documents(self) -> Sequence[Document]:
-        """All that is there. Invalid, NotFound, Unavailable: nothing is known of what is there."""
+        """Reads all documents. Invalid, NotFound, Unavailable: the content is unknown."""
         ...
 
 
@@ -440,50 +442,50 @@ class ConfigMaps(Protocol):
     """ConfigMaps of a namespace."""
 
     async def labelled(self, namespace: str, label: str) -> list[KubeObject]:
-        """Those that carry a label. Refused, Unavailable; Invalid: too many."""
+        """Lists the ConfigMaps with a label. Refused, Unavailable; Invalid: too many."""
         ...
 
 
 class MirrorReports(Protocol):
-    """Where services of the cluster's own are shown."""
+    """Reports services of the cluster's own."""
 
     def mirror(self, mirror: Mirror) -> None: ...
 
 
 class JobCluster(Protocol):
-    """What jobs need of the API server. All raise Unavailable when it cannot be asked."""
+    """API server operations for jobs. All raise Unavailable when it cannot be reached."""
 
     async def create(self, ref: ObjectRef, body: KubeObject) -> KubeObject:
-        """Create an object. Refused, with status 409 if there is one of this name."""
+        """Creates an object. Refused, with status 409 if the name exists."""
         ...
 
     async def get(self, ref: ObjectRef) -> KubeObject | None:
-        """The live object; None if there is none."""
+        """Returns the live object; None if it does not exist."""
         ...
 
     async def delete(self, ref: ObjectRef, live: KubeObject) -> Deletion:
-        """Delete exactly this object; dependants follow."""
+        """Deletes exactly this object and its dependants."""
         ...
 
     async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
-        """Merge-patch an object."""
+        """Merge-patches an object."""
         ...
 
     async def pods(self, ref: ObjectRef) -> list[KubeObject]:
-        """The pods of a Job, oldest first; of a Pod itself."""
+        """Lists the pods of a Job, oldest first; a Pod is its own list."""
         ...
 
     async def job_log(self, pod: ObjectRef, container: str, most: int) -> str:
-        """The end of a container's log. Refused: it has none."""
+        """Returns the end of a container's log. Refused: it has none."""
         ...
 
     async def follow_log(self, pod: ObjectRef, container: str, take: TakeLine) -> None:
-        """Give a container's log line by line, until it ends."""
+        """Passes a container's log on line by line, until it ends."""
         ...
 
 
 class JobMemory(Protocol):
-    """Jobs on disk. Unavailable: the disk refuses."""
+    """Jobs on disk. Unavailable: the disk failed."""
 
     def jobs(self) -> list[tuple[JobSpec, JobStatus]]: ...
 
@@ -495,7 +497,7 @@ class JobMemory(Protocol):
 
 
 class JobReports(Protocol):
-    """What is said upwards of jobs."""
+    """Reports about jobs to the control plane."""
 
     def job(self, status: JobStatus) -> None: ...
 
@@ -503,12 +505,12 @@ class JobReports(Protocol):
 
 
 class Jobs(Protocol):
-    """What the link asks of jobs."""
+    """Job operations that the link calls."""
 
     def run(self, spec: JobSpec) -> None:
-        """Run a job, or say again what became of it. Unavailable: it could not be remembered."""
+        """Runs a job, or reports its end again. Unavailable: the job could not be stored."""
         ...
 
     def cancel(self, command_id: str, job_id: str) -> None:
-        """End a job, and answer."""
+        """Cancels a job, and answers the command."""
         ...

@@ -1,7 +1,6 @@
 """Settings of the agent; unknown ones are refused.
-
-Read from `TOWLINE_AGENT_<GROUP>_<NAME>`, a secret also from the file named by `..._FILE`. Plain
-dataclasses: the agent is to be small.
+They come from `TOWLINE_AGENT_<GROUP>_<NAME>`; a secret may also come from the file named by
+`..._FILE`. Plain dataclasses keep the agent small.
 """
 
 from collections.abc import Mapping
@@ -17,13 +16,12 @@ PREFIX = "TOWLINE_AGENT_"
 
 @dataclass(frozen=True, slots=True)
 class HubSettings:
-    """The control plane.
-
-    `address`: https://host:port of the agents' listener, or wss://host[:port] of the HTTPS one,
-    which then carries it in a WebSocket; http:// and ws:// only where nobody listens in. Both ways
-    go through the proxy that HTTPS_PROXY names, unless NO_PROXY lists the host. `token`: the deploy
-    token. `ca_file`: PEM to trust instead of the public authorities. `server_name`: the name in
-    its certificate, if not the host. `wire`: `http2`, or `grpcio` to speak gRPC by its own library.
+    """Connection to the control plane.
+    `address`: https://host:port of the agents' listener, or wss://host[:port] of the HTTPS listener
+    for a connection inside a WebSocket; http:// and ws:// are for trusted networks only. Both use
+    the proxy in HTTPS_PROXY unless NO_PROXY lists the host. `token`: the deploy token. `ca_file`:
+    PEM to trust instead of the public authorities. `server_name`: the name in its certificate, if
+    not the host. `wire`: `http2`, or `grpcio` to use the gRPC library.
     """
 
     address: str
@@ -35,11 +33,13 @@ class HubSettings:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesSettings:
-    """The cluster. `kubeconfig`: none means the pod's service account. `context`: none means
-    the current one. `concurrency`: requests at once. `passthrough`: users may bring tokens of the
-    API server's own issuer, which the agent then hands on as they are. `impersonator`:
-    `namespace:name` of the service account as which users' requests are sent; empty: the agent's
-    own."""
+    """The cluster.
+    `kubeconfig`: path of a kubeconfig; default: the pod's service account. `context`: default: the
+    current one. `concurrency`: maximum number of concurrent requests. `passthrough`: users may
+    bring tokens of the API server's own issuer, which the agent passes on unchanged.
+    `impersonator`: `namespace:name` of the service account that sends users' requests; empty: the
+    agent's own.
+    """
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -50,16 +50,15 @@ class KubernetesSettings:
 
 @dataclass(frozen=True, slots=True)
 class StateSettings:
-    """`directory`: where desired state, bundles and unsent reports are kept."""
+    """`directory`: folder for desired state, bundles and unsent reports."""
 
     directory: Path = Path("/var/lib/towline-agent")
 
 
 @dataclass(frozen=True, slots=True)
 class EgressSettings:
-    """What the control plane's git cache may reach through this cluster; nothing unless said.
-
-    `allow`: `host:port` with commas between; `*.example.org:443` has all hosts below it.
+    """Egress of the control plane's git cache through this cluster; none by default.
+    `allow`: comma-separated list of `host:port`; `*.example.org:443` covers all hosts below it.
     """
 
     allow: str = ""
@@ -67,19 +66,18 @@ class EgressSettings:
 
 @dataclass(frozen=True, slots=True)
 class AutonomySettings:
-    """What this cluster decides by itself; the control plane cannot widen it.
-
-    `kinds`: what is written at all, `Kind.group` with commas between (`Deployment.apps,Secret`,
-    `*.apps` for a whole group); empty: all. `namespaces`: where; empty: everywhere.
-    `trusted_keys`: file with the public keys (PEM) whose signature a bundle needs; none: unsigned
-    bundles are taken. `sources`: of which repository, and folder in it, the signed bundle of a
-    namespace's services must be: `shop=https://git/shop#deploy`, with commas between, `*` for
-    every namespace; empty: any. `jobs`: whether jobs of the control plane run here.
-    `unsigned_jobs`: also where keys are trusted, though nobody signs jobs.
-
-    Where this cluster's services are defined; with any of these the agent is autonomous and the
-    control plane defines none. `services`: folder of files. `configmaps`: namespace of ConfigMaps
-    labelled `towline.dev/services`. `repository`, `ref`, `folder`: such ConfigMaps in git.
+    """Decisions of the cluster itself, which the control plane cannot widen.
+    `kinds`: comma-separated list of the kinds that the agent writes, as `Kind.group`
+    (`Deployment.apps,Secret`, `*.apps` for a whole group); empty: all. `namespaces`: namespaces
+    that the agent writes to; empty: all. `trusted_keys`: file with the public keys (PEM) of which
+    one must have signed a bundle; none: unsigned bundles are accepted. `sources`: repositories, and
+    folders in them, that may supply a namespace's signed bundles: `shop=https://git/shop#deploy`,
+    comma-separated, `*` for every namespace; empty: any. `jobs`: run jobs of the control plane.
+    `unsigned_jobs`: run jobs even with trusted keys, because jobs are not signed.
+    The other settings name the places that define the cluster's services; with any of them the
+    agent is autonomous and the control plane defines no services here. `services`: folder of files.
+    `configmaps`: namespace of ConfigMaps with the label `towline.dev/services`. `repository`,
+    `ref`, `folder`: such ConfigMaps in git.
     """
 
     kinds: str = ""
@@ -96,19 +94,17 @@ class AutonomySettings:
 
     @property
     def defines(self) -> bool:
-        """Whether the cluster defines its services itself."""
+        """Reports whether the cluster defines its services itself."""
         return bool(self.services or self.configmaps or self.repository)
 
 
 @dataclass(frozen=True, slots=True)
 class GitSettings:
-    """How the agent itself reads repositories: of services that this cluster defines, and of what
-    it is asked to render.
-
-    `credentials`: folder of YAML files, such as a mounted Secret: each has the `url` of a
-    repository, or what several URLs begin with, and how to sign in there. `poll_seconds`: how
-    often servers are asked. `renders`: whether it renders what the control plane asks it to, for
-    its own services or for those of other clusters.
+    """The agent's own access to git, for services that this cluster defines and for render orders.
+    `credentials`: folder of YAML files, such as a mounted Secret; each has the `url` of a
+    repository, or a prefix of several URLs, and the credentials. `poll_seconds`: interval between
+    fetches. `renders`: execute render orders of the control plane, for services of this cluster or
+    of others.
     """
 
     credentials: Path | None = None
@@ -118,8 +114,9 @@ class GitSettings:
 
 @dataclass(frozen=True, slots=True)
 class SecretsSettings:
-    """`age_keys`: file of age identities, such as of a mounted Secret, which open values that SOPS
-    has encrypted in git and the control plane cannot open."""
+    """`age_keys`: file of age identities, such as a mounted Secret, for values that SOPS has
+    encrypted in git and the control plane cannot decrypt.
+    """
 
     age_keys: Path | None = None
 
@@ -133,10 +130,9 @@ class HealthSettings:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeSettings:
-    """The agent's own place, if the control plane may replace it there by a newer version.
-
-    `namespace`, `deployment`: where it runs. `images`: what may replace it, image names without
-    tag with commas between; empty: nothing.
+    """The agent's own Deployment, if the control plane may upgrade the agent.
+    `namespace`, `deployment`: its location. `images`: comma-separated names of images, without tag,
+    that may replace it; empty: none.
     """
 
     namespace: str = ""
@@ -174,7 +170,7 @@ _GROUPS: dict[str, Any] = {
 
 
 def from_environment(environ: Mapping[str, str]) -> Settings:
-    """Settings from environment variables. Invalid: one is unknown, missing or malformed."""
+    """Reads settings from environment variables. Invalid: one is unknown, missing or malformed."""
     given: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
     for variable, text in environ.items():
         if variable.startswith(PREFIX):
@@ -197,7 +193,7 @@ def _value(variable: str, group: str, name: str, text: str) -> tuple[str, Any]:
         return name, Path(text)
     if "bool" in kinds[name]:
         if text not in _TRUTHS:
-            raise Invalid(f"{variable} is neither true nor false")
+            raise Invalid(f"{variable} must be true or false")
         return name, _TRUTHS[text]
     if "Wire" in kinds[name]:
         return name, _wire(variable, text)
@@ -212,7 +208,7 @@ def _wire(variable: str, text: str) -> Wire:
     try:
         return Wire(text)
     except ValueError:
-        raise Invalid(f"{variable} is none of {', '.join(Wire)}") from None
+        raise Invalid(f"{variable} must be one of {', '.join(Wire)}") from None
 
 
 def _read(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The program: command line and the compositions that run the parts in one process or several.
+"""The program: the command line, and the processes assembled from the other packages.
 
-No logic of the product belongs here: it lives in the four parts that this package puts together.
+Product logic belongs in those packages, not here.
 """

@@ -1,4 +1,4 @@
-"""The agent's process from start to end, and the questions that its doctor asks."""
+"""Runs, diagnoses and upgrades an agent process."""
 
 import gc
 from collections.abc import Callable, Mapping
@@ -19,37 +19,37 @@ Show = Callable[[bool, bool, str, str], None]
 
 
 async def run(environ: Mapping[str, str]) -> None:
-    """Run an agent until SIGTERM or SIGINT. Invalid: its settings cannot work."""
+    """Runs an agent until SIGTERM or SIGINT. Raises Invalid for wrong settings."""
     settings, clock = from_environment(environ), SystemClock()
     defines = settings.autonomy.defines
-    # Most agents need no git: what they do not import they do not hold in memory.
+    # Most agents need no Git: modules that are not imported take no memory.
     repositories = load("towline.agentgit").build(settings, clock) if defines else None
     renders = load("towline.agentrenders").build(settings, clock) if settings.git.renders else None
     agent = compose.build(settings, clock, repositories, renders)
-    # What has been imported stays: it need not be looked through again and again.
+    # Imported modules stay for ever: the garbage collector need not scan them again.
     gc.freeze()
-    # Objects on their way are no garbage: a sync of many looks through them less often.
+    # A large sync creates many live objects: collect less often, as few of them are garbage.
     gc.set_threshold(*_COLLECT_AFTER)
     async with stop_on_signal() as stop:
         await agent.run(stop)
 
 
 async def examine(environ: Mapping[str, str], show: Show) -> bool:
-    """Show each finding as it is made; whether all that is needed is there."""
+    """Runs all checks and shows each result; returns true if all required checks passed."""
     settings, well = from_environment(environ), True
     client = compose.client_of(settings.kubernetes, SystemClock())
     try:
         folder = settings.state.directory
-        async for one in examine_steps(compose.way_of(settings.hub), client, folder):
-            show(one.good, one.needed, one.step, one.text)
-            well = well and (one.good or not one.needed)
+        async for step in examine_steps(compose.way_of(settings.hub), client, folder):
+            show(step.good, step.needed, step.step, step.text)
+            well = well and (step.good or not step.needed)
     finally:
         await client.close()
     return well
 
 
 async def replace(namespace: str, deployment: str, image: str, old: str) -> str:
-    """Put an image in the place of this cluster's agent; what was done. Invalid: it is not."""
+    """Replaces the image of this cluster's agent; returns a summary. Raises Invalid on failure."""
     clock = SystemClock()
     client = compose.client_of(KubernetesSettings(), clock)
     try:

@@ -1,4 +1,4 @@
-"""The agent's own git part: a small git cache behind `syncagent.ports.Repositories`."""
+"""The agent's embedded git cache; implements `syncagent.ports.Repositories`."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Mapping
@@ -50,7 +50,7 @@ _FIELDS = {
 
 
 def build(settings: Settings, clock: Clock) -> "GitRepositories":
-    """What `syncagent.compose.build` takes; one worker renders, little stays in memory."""
+    """Builds the repositories for `syncagent.compose`, with one render worker and little memory."""
     live = ToldLive()
     cache = compose.build(
         GitCacheSettings(
@@ -66,7 +66,7 @@ def build(settings: Settings, clock: Clock) -> "GitRepositories":
 
 
 class CredentialFiles:
-    """Credentials in the files of a folder, such as a mounted Secret; read anew when it changes."""
+    """Credentials in files of a folder, such as a mounted Secret; reloaded on change."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -74,10 +74,10 @@ class CredentialFiles:
         self._known: list[tuple[Remote, GitCredentials]] = []
 
     def for_url(self, url: str) -> GitCredentials | None:
-        """Of all files whose `url` this one begins with, the longest. Invalid: a file is odd."""
+        """Finds the credentials with the longest matching `url`. Invalid: a malformed file."""
         remote = parse_remote(url)
-        fitting = [one for one in self._files() if _covers(one[0], remote)]
-        return max(fitting, key=lambda one: len(one[0].path))[1] if fitting else None
+        fitting = [file for file in self._files() if _covers(file[0], remote)]
+        return max(fitting, key=lambda known: len(known[0].path))[1] if fitting else None
 
     def _files(self) -> list[tuple[Remote, GitCredentials]]:
         if self._folder is None:
@@ -85,16 +85,16 @@ class CredentialFiles:
         try:
             stamp = self._folder.stat().st_mtime_ns
             if stamp != self._stamp:
-                files = sorted(one for one in self._folder.iterdir() if one.is_file())
-                self._known = [_credentials(one) for one in files]
+                files = sorted(path for path in self._folder.iterdir() if path.is_file())
+                self._known = [_credentials(path) for path in files]
                 self._stamp = stamp
         except OSError as error:
-            raise Invalid(f"{error.filename} cannot be read: {error.strerror}") from None
+            raise Invalid(f"cannot read {error.filename}: {error.strerror}") from None
         return self._known
 
 
 class GitRepositories:
-    """Follows each repository, and each of its refs, from the first render on."""
+    """Follows each repository and ref after its first render."""
 
     def __init__(self, cache: GitCache, credentials: CredentialFiles, live: ToldLive) -> None:
         self._cache = cache
@@ -107,21 +107,21 @@ class GitRepositories:
         self._changed: Callable[[], None] = lambda: None
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Begin to poll. Unavailable: the disk refuses."""
+        """Starts polling. Raises Unavailable if the disk fails."""
         self._changed = changed
         await self._cache.start()
 
     async def stop(self) -> None:
-        """End polling and rendering."""
+        """Stops polling and rendering."""
         await self._cache.stop()
 
     async def refresh(self) -> None:
-        """Ask all servers now."""
+        """Polls all servers now."""
         for spec in self._specs.values():
             await self._cache.hint(spec.id)
 
     async def render(self, definition: Definition) -> Rendered:
-        """As the port says; rendered anew only at another commit."""
+        """Implements the port; renders again only for a new commit."""
         spec = self._follow(definition)
         commit = await self._commit(spec, definition.ref)
         names = (definition.folder, definition.name, definition.namespace)
@@ -143,8 +143,8 @@ class GitRepositories:
         if len(self._rendered) >= _MOST_KNOWN:
             self._rendered.clear()
         self._rendered[place] = rendered
-        # The agent keeps what it applies itself: here a bundle only saves a render.
-        self._live.tell([one.digest for one in self._rendered.values()])
+        # The agent stores applied bundles itself: a bundle in this cache only saves a render.
+        self._live.tell([bundle.digest for bundle in self._rendered.values()])
         return rendered
 
     def _follow(self, definition: Definition) -> RepositorySpec:
@@ -160,7 +160,7 @@ class GitRepositories:
         return spec
 
     async def _commit(self, spec: RepositorySpec, ref: str) -> Commit:
-        """What a ref is at. NotFound: there is none; Unavailable: the server cannot be asked."""
+        """Commit of a ref. NotFound: no such ref. Unavailable: the server is not reachable."""
         state = self._cache.state(spec.id)
         if state is None or ref not in {*state.commits, *state.missing}:
             state = await self._first_poll(spec)
@@ -168,14 +168,14 @@ class GitRepositories:
             return commit
         if ref in state.missing:
             raise NotFound(f"{spec.url} has no branch or tag {ref}")
-        raise Unavailable(state.error or f"{spec.url} was not asked for {ref} yet")
+        raise Unavailable(state.error or f"{spec.url} was not polled for {ref} yet")
 
     async def _first_poll(self, spec: RepositorySpec) -> RepositoryState:
         try:
             async with asyncio.timeout(_FIRST_POLL_S):
                 await self._polled[spec.id].wait()
         except TimeoutError:
-            # Once is enough: whatever comes later is told.
+            # Later renders do not wait: changes after this arrive as events.
             self._polled[spec.id].set()
         state = self._cache.state(spec.id)
         if state is None:
@@ -194,15 +194,15 @@ def _covers(place: Remote, remote: Remote) -> bool:
 
 
 def _credentials(path: Path) -> tuple[Remote, GitCredentials]:
-    """What one file says. Invalid, without a word of its content."""
+    """Parses a credentials file. The message of Invalid never contains its content."""
     try:
         raw: Any = yaml.load(path.read_bytes()[:_LONGEST_FILE], yaml.CSafeLoader)
     except UNREADABLE:
         raise Invalid(f"{path} is not YAML") from None
     if not isinstance(raw, Mapping) or not isinstance(raw.get("url"), str):
-        raise Invalid(f"{path} does not say for which url its credentials are")
-    given = {name: one for name, one in raw.items() if name != "url"}
+        raise Invalid(f"{path}: credentials require the field url")
+    given = {name: value for name, value in raw.items() if name != "url"}
     if not given.keys() <= _FIELDS.keys() or not all(isinstance(v, str) for v in given.values()):
-        raise Invalid(f"{path} has the fields url, {', '.join(_FIELDS)}, no others; all are texts")
-    credentials = GitCredentials(**{_FIELDS[name]: one for name, one in given.items()})
+        raise Invalid(f"{path}: all fields must be strings named url, {', '.join(_FIELDS)}")
+    credentials = GitCredentials(**{_FIELDS[name]: value for name, value in given.items()})
     return parse_remote(raw["url"]), credentials

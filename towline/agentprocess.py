@@ -1,6 +1,6 @@
-"""What `towline agent` becomes: the agent alone, without what the command line holds in memory.
+"""Entry point of the agent process, without the memory of the command line's modules.
 
-`python -m towline.agentprocess LEVEL`, with its settings in the environment.
+`towline agent` runs `python -m towline.agentprocess LEVEL`, with settings in the environment.
 """
 
 import os
@@ -11,8 +11,8 @@ from towline.cli.lazy import load
 
 
 def main() -> None:
-    """Run until a signal comes; the exit code is 1 if it cannot."""
-    # The log's library would load it to draw failures in colours, which nobody sees here.
+    """Runs the agent until a signal arrives; exits with 1 on failure."""
+    # structlog would load rich to colour tracebacks, which nobody sees here.
     sys.modules["rich"] = None  # ty: ignore[invalid-assignment]
     load("fleet.runtime.logs").configure(sys.argv[1])
     try:

@@ -1,4 +1,4 @@
-"""What an agent renders for the control plane: a git cache for that alone."""
+"""Renders on an agent for the control plane, with a dedicated git cache."""
 
 from collections import Counter
 from dataclasses import replace
@@ -23,7 +23,7 @@ _IDLE_S = 300.0
 
 
 def build(settings: Settings, clock: Clock) -> "GitRenders":
-    """What `syncagent.compose.build` takes; one worker renders, little stays in memory."""
+    """Builds renders for `syncagent.compose.build`, with one render worker and little memory."""
     given = GitCacheSettings(
         data_dir=settings.state.directory / "renders",
         poll=PollSettings(seconds=_POLL_S),
@@ -36,10 +36,10 @@ def build(settings: Settings, clock: Clock) -> "GitRenders":
 
 
 class GitRenders:
-    """Fills in `syncagent.ports.OrderedRenders`.
+    """Implements `syncagent.ports.OrderedRenders`.
 
-    A repository is followed for some minutes after an order needed it: what was lent to read it
-    is in memory until then, and never on disk.
+    The cache follows a repository for 5 minutes after the last order for it. Lent credentials stay
+    in memory for that time, and are never written to disk.
     """
 
     def __init__(self, cache: GitCache, own: CredentialFiles, clock: Clock) -> None:
@@ -57,19 +57,19 @@ class GitRenders:
         await self._cache.stop()
 
     async def carry_out(self, order: RenderOrder) -> tuple[Rendered, bytes]:
-        """As the port says."""
-        specs = [self._reachable(one) for one in order.repositories]
-        self._users.update(one.id for one in specs)
+        """Implements the port."""
+        specs = [self._reachable(repository) for repository in order.repositories]
+        self._users.update(spec.id for spec in specs)
         try:
             for spec in specs:
                 self._cache.follow(spec)
             rendered = await self._cache.render(order.request)
             return rendered, await self._cache.bundle(rendered.digest)
         finally:
-            self._tasks.spawn("release", self._release([one.id for one in specs]))
+            self._tasks.spawn("release", self._release([spec.id for spec in specs]))
 
     def _reachable(self, spec: RepositorySpec) -> RepositorySpec:
-        """With what this agent itself has for its URL, if nothing was lent."""
+        """Adds the agent's own credentials if the order has none."""
         return replace(spec, credentials=spec.credentials or self._own.for_url(spec.url))
 
     async def _release(self, ids: list[RepositoryId]) -> None:

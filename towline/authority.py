@@ -1,6 +1,6 @@
-"""A certificate authority of our own: for the control plane's first start, and for the demo.
+"""Certificate authority for the control plane's first start, and for the demo.
 
-Certificates follow RFC 5280 as strictly as Python 3.13 and later verify it.
+Certificates pass the strict RFC 5280 checks of Python 3.13 and later.
 """
 
 import ipaddress
@@ -20,7 +20,7 @@ from fleet.runtime.files import write_whole
 
 LIFETIME = timedelta(days=365)
 AUTHORITY_LIFETIME = timedelta(days=3650)
-# Clients whose clock is a little behind must not find the certificates in their future.
+# Certificates must already be valid for clients with a slow clock.
 _SLACK = timedelta(minutes=10)
 _SIGNS_CERTIFICATES = x509.KeyUsage(
     digital_signature=False,
@@ -39,14 +39,14 @@ PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Files (PEM) of one certificate and its key."""
+    """PEM files of a certificate and its key."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """Signs certificates and keeps them, with its own, in a folder."""
+    """Signs certificates; stores them in a folder with its own certificate."""
 
     def __init__(
         self, folder: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
@@ -58,16 +58,16 @@ class Authority:
 
     @classmethod
     def create(cls, folder: Path, name: str, now: datetime) -> "Authority":
-        """A new authority with a new key, written to `ca.crt` and `ca.key` of the folder."""
+        """Creates an authority with a new key, in `ca.crt` and `ca.key` of the folder."""
         folder.mkdir(parents=True, exist_ok=True)
         write_key(folder / "ca.key", ec.generate_private_key(ec.SECP256R1()))
         return cls.certify(folder, name, now)
 
     @classmethod
     def certify(cls, folder: Path, name: str, now: datetime) -> "Authority":
-        """One with the key that is in the folder: whoever trusts that key's certificates goes on.
+        """Issues a new CA certificate for the key in the folder; existing trust stays valid.
 
-        Invalid: it is no key.
+        Invalid: the key cannot be read.
         """
         key = _read_authority_key(folder / "ca.key")
         certificate = _self_signed(_subject(name), key, now)
@@ -76,17 +76,17 @@ class Authority:
 
     @classmethod
     def open(cls, folder: Path) -> "Authority":
-        """The authority that `create` has written to the folder. Invalid: it is not whole."""
+        """Opens the authority in a folder. Raises Invalid if a file is missing or wrong."""
         certificate = _read_certificate(folder / "ca.crt")
         path = folder / "ca.key"
         if not path.exists():
             raise Invalid(
-                f"{path} is missing: put it back from a backup. Or take ca.crt away as well to "
-                "begin a new authority, which agents and users then have to be given"
+                f"{path} is missing: restore it from a backup; or delete ca.crt to create a new "
+                "authority, and distribute the new ca.crt to agents and users"
             )
         key = _read_authority_key(path)
         if key.public_key() != certificate.public_key():
-            raise Invalid(f"{path} is not the key of ca.crt beside it: put back both of one backup")
+            raise Invalid(f"{path} does not match ca.crt: restore both files from the same backup")
         return cls(folder, certificate, key)
 
     def sign(
@@ -98,7 +98,7 @@ class Authority:
         organization: str = "",
         names: Sequence[str] = (),
     ) -> Credentials:
-        """A certificate for a server and client with these DNS names and addresses."""
+        """Signs a server and client certificate for the given DNS names and IP addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
@@ -117,7 +117,7 @@ class Authority:
         return made
 
     def has_signed(self, made: Credentials) -> bool:
-        """Whether who trusts this authority trusts a certificate; one before it is another."""
+        """Returns true if this authority signed the certificate."""
         try:
             issuer = _read_certificate(self.certificate)
             _read_certificate(made.certificate).verify_directly_issued_by(issuer)
@@ -127,22 +127,22 @@ class Authority:
 
 
 def check(given: Credentials, now: datetime) -> None:
-    """Invalid: the files are no certificate and its key, or the certificate is not good now."""
+    """Raises Invalid unless the files are a matching pair and the certificate is valid now."""
     certificate = _read_certificate(given.certificate)
     try:
         key = serialization.load_pem_private_key(given.key.read_bytes(), None)
     except (ValueError, TypeError) as error:
-        raise Invalid(f"{given.key} holds no private key in PEM form without a password") from error
+        raise Invalid(f"{given.key} is not an unencrypted private key in PEM format") from error
     if key.public_key() != certificate.public_key():
-        raise Invalid(f"{given.key} is not the key of {given.certificate}: give the pair")
+        raise Invalid(f"{given.key} does not match {given.certificate}: use a matching pair")
     if certificate.not_valid_after_utc <= now:
         ended = f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-        raise Invalid(f"the certificate {given.certificate} ended on {ended}: renew it")
+        raise Invalid(f"certificate {given.certificate} expired on {ended}: renew it")
     if certificate.not_valid_before_utc > now + _SLACK:
         begins = f"{certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
         raise Invalid(
-            f"the certificate {given.certificate} is good from {begins} on: is the clock of this "
-            "machine right?"
+            f"certificate {given.certificate} is not valid before {begins}: "
+            "check the clock of this machine"
         )
 
 
@@ -150,9 +150,9 @@ def _read_authority_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except (ValueError, TypeError) as error:
-        raise Invalid(f"{path} holds no private key: put it back from a backup") from error
+        raise Invalid(f"{path} is not a private key: restore it from a backup") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise Invalid(f"{path} is not an elliptic curve key: put it back from a backup")
+        raise Invalid(f"{path} is not an elliptic curve key: restore it from a backup")
     return key
 
 
@@ -160,11 +160,11 @@ def _read_certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except ValueError as error:
-        raise Invalid(f"{path} holds no certificate in PEM form") from error
+        raise Invalid(f"{path} is not a certificate in PEM format") from error
 
 
 def names_of(certificate: Path) -> frozenset[str]:
-    """The DNS names and addresses that a certificate (PEM file) is good for."""
+    """DNS names and IP addresses of a certificate (PEM file)."""
     loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
     try:
         found = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -175,12 +175,12 @@ def names_of(certificate: Path) -> frozenset[str]:
 
 
 def expires(certificate: Path) -> datetime:
-    """When a certificate (PEM file) ends."""
+    """Expiry of a certificate (PEM file)."""
     return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
 
 
 def write_key(path: Path, key: PrivateKey) -> None:
-    """Write a private key, unencrypted, for its owner only."""
+    """Writes an unencrypted private key with mode 0600."""
     encoded = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,

@@ -1,8 +1,8 @@
-"""One file that holds an installation: its store, keys, certificates and recordings.
+"""Backs up and restores an installation: its store, keys, certificates and recordings.
 
-The file is a gzipped tar: `backup.json`, `store.jsonl` (see `controlplane.storage.archive`) and
-`data/…`, files of the data folder; all of it in age's format where recipients are given. Clones,
-bundles and memos of renders are not in it: they come again from git.
+A backup is a gzipped tar of `backup.json`, `store.jsonl` (see `controlplane.storage.archive`) and
+`data/…`, files of the data directory. With recipients, it is encrypted in age's format. It has no
+clones, bundles or render memos: the control plane recreates them from Git.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ Digest = Annotated[str, StringConstraints(pattern=re.compile(r"^[0-9a-f]{64}$"))
 
 
 class Manifest(BaseModel):
-    """What is in a backup; `files` by their names in the archive, with their sha256."""
+    """Content of a backup; `files` maps names in the archive to SHA-256 digests."""
 
     format: int
     version: str
@@ -60,12 +60,12 @@ class Manifest(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore has found and checked."""
+    """Result of a restore."""
 
     manifest: Manifest
     audit_rows: int
     broken: tuple[str, ...]
-    """Chains of the audit trail that are not whole."""
+    """Broken hash chains of the audit log."""
 
 
 def backup(
@@ -75,17 +75,17 @@ def backup(
     progress: Progress,
     clock: Clock | None = None,
 ) -> Manifest:
-    """Write a backup while the control plane goes on; for its owner only.
+    """Writes a backup with mode 0600; the control plane may keep running.
 
-    `recipients`: public age keys (`age1…`); without one the file is not encrypted. Conflict:
-    `target` exists, or the store is empty. Invalid: a recipient is no key.
+    `recipients`: public age keys (`age1…`); without any, the file is not encrypted. Conflict:
+    `target` exists, or the store is empty. Invalid: a recipient is not a key.
     """
     if recipients:
         encrypt(b"", recipients)
     if target.exists():
-        raise Conflict(f"{target} exists already: name a new file")
+        raise Conflict(f"{target} already exists: choose another name")
     if not settings.data.is_dir():
-        raise Conflict(f"there is no installation in {settings.data}: name its folder with --data")
+        raise Conflict(f"no installation found in {settings.data}: set its directory with --data")
     now = (clock or SystemClock()).now()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".towline-backup-") as folder:
         plain, whole = Path(folder) / "plain", Path(folder) / "whole"
@@ -100,10 +100,10 @@ def backup(
 def restore(
     settings: ServeSettings, source: Path, identities: Sequence[AgeIdentity], progress: Progress
 ) -> Restored:
-    """Fill an empty installation from a backup, all or nothing, and verify the audit trail.
+    """Restores a backup into an empty installation, atomically, and verifies the audit log.
 
-    `identities`: private age keys. Conflict: files of an installation, or rows, are there already.
-    Invalid: the file is no backup, is damaged, or is for other keys.
+    `identities`: private age keys. Conflict: the installation is not empty. Invalid: the file is
+    not a backup, is damaged, or is encrypted for other keys.
     """
     with _opened(source, identities) as archive:
         manifest = _verified(archive)
@@ -134,7 +134,7 @@ def _write(
 
 
 def _add(tar: tarfile.TarFile, name: str, path: Path) -> str:
-    """The sha256 of what went in; a recording may grow meanwhile."""
+    """Adds a file; returns the SHA-256 of the added bytes, as a recording may grow meanwhile."""
     with path.open("rb") as file:
         member = tar.gettarinfo(arcname=name, fileobj=file)
         member.uid = member.gid = 0
@@ -146,14 +146,14 @@ def _add(tar: tarfile.TarFile, name: str, path: Path) -> str:
 
 
 class _Hashing:
-    """A file that remembers the digest of what was read of it."""
+    """File wrapper that computes the digest of the bytes read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.digest = hashlib.sha256()
         self._file = file
 
     def read(self, size: int = -1, /) -> bytes:
-        """As of a file."""
+        """Reads like a file."""
         data = self._file.read(size)
         self.digest.update(data)
         return data
@@ -176,7 +176,7 @@ async def _fill(
         rows, broken = await check_chains(SqlStore(engine))
     finally:
         await engine.dispose()
-    return rows, tuple(str(one) for one in broken)
+    return rows, tuple(str(defect) for defect in broken)
 
 
 def _files(data: Path) -> dict[str, Path]:
@@ -190,14 +190,14 @@ def _refuse_to_overwrite(settings: ServeSettings, manifest: Manifest) -> None:
     for name in sorted(names):
         path = settings.data / name.removeprefix(_DATA)
         if name.startswith(_DATA) and path.exists() and path.stat().st_size:
-            raise Conflict(f"{path} is there already: restore into an empty data folder")
+            raise Conflict(f"{path} already exists: restore into an empty data directory")
 
 
 @contextmanager
 def _placed(
     archive: tarfile.TarFile, manifest: Manifest, data: Path
 ) -> Generator[None, None, None]:
-    """The files of the data folder, which are gone again if the block fails."""
+    """Extracts the files of the data directory; deletes them again if the block fails."""
     placed: list[Path] = []
     try:
         for name in manifest.files:
@@ -218,21 +218,23 @@ def _verified(archive: tarfile.TarFile) -> Manifest:
         described = _member(archive, _MANIFEST).read(_MOST_MANIFEST)
         manifest = Manifest.model_validate_json(described)
     except ValidationError as error:
-        raise Invalid("the file is no backup of Towline: its backup.json is not one") from error
+        raise Invalid("the file is not a Towline backup: backup.json is invalid") from error
     if manifest.format != FORMAT:
-        raise Invalid(f"the backup has format {manifest.format}: restore it with a newer Towline")
+        raise Invalid(
+            f"unsupported backup format {manifest.format}: use a newer version of Towline"
+        )
     for name, digest in manifest.files.items():
         if not _is_name(name):
-            raise Invalid(f"the backup holds {name!r}, which belongs into no backup")
+            raise Invalid(f"the backup contains an unexpected file {name!r}")
         if _digest(_member(archive, name)) != digest:
-            raise Invalid(f"{name} in the backup is damaged: take another backup")
+            raise Invalid(f"{name} in the backup is damaged: use another backup")
     return manifest
 
 
 def _is_name(name: str) -> bool:
-    """A file that `backup` writes; nothing leads out of the data folder."""
+    """Returns true for names that `backup` writes; none leads out of the data directory."""
     path = PurePosixPath(name.removeprefix(_DATA))
-    kept = any(path.is_relative_to(one) for one in _KEPT) and ".." not in path.parts
+    kept = any(path.is_relative_to(folder) for folder in _KEPT) and ".." not in path.parts
     return name == _STORE or (name.startswith(_DATA) and kept)
 
 
@@ -240,7 +242,7 @@ def _member(archive: tarfile.TarFile, name: str) -> BinaryIO:
     try:
         file = archive.extractfile(name)
     except (KeyError, tarfile.TarError, OSError, EOFError) as error:
-        raise Invalid(f"the file is no backup of Towline, or not whole: no {name}") from error
+        raise Invalid(f"the file is not a complete Towline backup: {name} is missing") from error
     if file is None:
         raise Invalid(f"{name} in the backup is not a file")
     return cast(BinaryIO, file)
@@ -254,7 +256,7 @@ def _opened(
         encrypted = file.read(len(_AGE)) == _AGE
         file.seek(0)
         if encrypted and not identities:
-            raise Invalid(f"{source} is encrypted: name the file of an age key that opens it")
+            raise Invalid(f"{source} is encrypted: give an age key with --identity")
         if encrypted:
             open_stream(file, plain, identities)
             plain.seek(0)
@@ -262,11 +264,11 @@ def _opened(
             with tarfile.open(fileobj=plain if encrypted else file, mode="r:gz") as archive:
                 yield archive
         except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise Invalid(f"{source} is no backup of Towline, or not whole") from error
+            raise Invalid(f"{source} is not a complete Towline backup") from error
 
 
 def _private(path: Path) -> BinaryIO:
-    """A new file for its owner only, from its first byte on."""
+    """Creates a new file with mode 0600."""
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w+b")
 
 

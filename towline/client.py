@@ -1,4 +1,4 @@
-"""A small client of the GraphQL API: one request at a time, TLS always verified."""
+"""Small GraphQL client: one request at a time, always verifies TLS."""
 
 import http.client
 import json
@@ -29,8 +29,8 @@ MOST_ANSWER_BYTES = 64 << 20
 Json = dict[str, Any]
 
 _ERRORS: dict[str, type[TowlineError]] = {
-    one.code.value: one
-    for one in (
+    error.code.value: error
+    for error in (
         Conflict,
         Forbidden,
         Invalid,
@@ -44,12 +44,14 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Client:
-    """The API of one control plane, as one user."""
+    """Client for one control plane and one user."""
 
     def __init__(self, target: Target, timeout: float = TIMEOUT_SECONDS) -> None:
         parts = urlsplit(target.url)
         if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-            raise Invalid("a token travels over https only, or on this machine", field="url")
+            raise Invalid(
+                "refusing to send a token over plain HTTP except to localhost", field="url"
+            )
         self._base = target.url
         self._url = f"{target.url}/gql"
         self._headers = {
@@ -66,9 +68,9 @@ class Client:
         self._timeout = timeout
 
     def ask(self, document: str, /, **variables: Any) -> Json:
-        """The `data` of the answer; raises what the answer's first error means.
+        """Returns `data` of the response; raises the error that matches its first error.
 
-        Unavailable: there is no answer, or not of a control plane.
+        Unavailable: no response, or a response that is not from a control plane.
         """
         body = json.dumps({"query": document, "variables": variables}).encode()
         request = urllib.request.Request(self._url, body, self._headers)
@@ -78,7 +80,7 @@ class Client:
         return answer["data"]
 
     def lines(self, path: str, **asked: str) -> Iterator[bytes]:
-        """The lines of a stream, as they come. Unavailable: it broke off."""
+        """Yields the lines of a streamed response. Unavailable: the connection failed."""
         url = f"{self._base}{path}?{urlencode(asked)}"
         request = urllib.request.Request(url, headers=self._headers)
         try:
@@ -91,7 +93,7 @@ class Client:
             raise Unavailable(_unreachable(url, error)) from None
 
     def post(self, path: str, **fields: str) -> Json:
-        """The JSON object that answers a form, also one that tells an error (RFC 6749)."""
+        """Posts a form; returns the JSON object of the response or of the error (RFC 6749)."""
         headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
         body = urlencode(fields).encode()
         request = urllib.request.Request(f"{self._base}{path}", body, headers)
@@ -102,7 +104,7 @@ class Client:
             answer = None
         if isinstance(answer, dict):
             return answer
-        raise Unavailable(f"{self._base}{path} answered {status}, not as a control plane does")
+        raise Unavailable(_not_towline(f"{self._base}{path}", status))
 
     def _send(self, request: urllib.request.Request) -> tuple[int, bytes]:
         try:
@@ -123,11 +125,11 @@ class Client:
             answer = None
         if isinstance(answer, dict) and (answer.get("errors") or answer.get("data") is not None):
             return answer
-        raise Unavailable(f"{self._url} answered {status}, not as a control plane does")
+        raise Unavailable(_not_towline(self._url, status))
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the token to wherever it points."""
+    """Rejects redirects: they would send the token to another server."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -137,7 +139,7 @@ def _trust(ca: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cadata=ca or None)
     except ssl.SSLError:
-        raise Invalid("the CA holds no certificate in PEM form", field="ca-file") from None
+        raise Invalid("the file is not a certificate in PEM format", field="ca-file") from None
 
 
 def _error(error: Mapping[str, Any]) -> TowlineError:
@@ -147,18 +149,22 @@ def _error(error: Mapping[str, Any]) -> TowlineError:
 
 
 def _refusal(status: int, body: bytes) -> TowlineError:
-    """What an answer that is not the wanted stream means."""
+    """Converts an error response to an exception."""
     try:
         answer = json.loads(body)
         return _ERRORS.get(answer["code"], TowlineError)(str(answer["error"]))
     except (ValueError, KeyError, TypeError):
-        return Unavailable(f"answered {status}, not as a control plane does")
+        return Unavailable(_not_towline("the server", status))
+
+
+def _not_towline(url: str, status: int) -> str:
+    return f"got {status} from {url}: is this a Towline control plane?"
 
 
 def _unreachable(url: str, reason: object) -> str:
     if isinstance(reason, ssl.SSLCertVerificationError):
         return (
             f"the certificate of {url} is not trusted ({reason.verify_message}): sign in with "
-            "--ca-file, the control plane's own authority is tls/ca.crt in its data directory"
+            "--ca-file; the control plane's own CA is tls/ca.crt in its data directory"
         )
-    return f"{url} cannot be reached: {reason}"
+    return f"cannot reach {url}: {reason}"

@@ -1,4 +1,4 @@
-"""Keeping what `towline login` has been given: writing the file that `contexts.py` reads."""
+"""Writes the file of contexts, which `contexts.py` reads."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from towline.contexts import Contexts, FilePath, Target, read
 
 
 def write(path: FilePath, contexts: Contexts) -> None:
-    """Keep contexts in a file that only its owner may read, whole or not at all."""
+    """Writes contexts to a file, atomically and with mode 0600."""
     lines = [f"current = {_quote(contexts.current)}\n"]
     for name, target in contexts.targets.items():
         lines += [f"\n[contexts.{_quote(name)}]\n", f"url = {_quote(target.url)}\n"]
@@ -21,9 +21,9 @@ def write(path: FilePath, contexts: Contexts) -> None:
 
 
 def save_token(path: FilePath, target: Target, token: str, refresh: str, expires: int) -> Target:
-    """Keep a new token of a target in the file; which one is current stays."""
+    """Saves a new token of a target, without changing the current context."""
     contexts = read(path)
-    known = {one.url: name for name, one in contexts.targets.items()}
+    known = {target.url: name for name, target in contexts.targets.items()}
     name = known.get(target.url) or target.url.split("/", 3)[2]
     saved = target._replace(token=token, refresh=refresh, expires=expires)
     targets = {**contexts.targets, name: saved}
@@ -32,12 +32,12 @@ def save_token(path: FilePath, target: Target, token: str, refresh: str, expires
 
 
 def write_private(path: FilePath, text: str) -> None:
-    """Put text into a file of mode 0600, whole or not at all; its folder is made."""
+    """Writes text to a file, atomically and with mode 0600; creates its folder."""
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_whole(file, text.encode())
 
 
 def _quote(text: str) -> str:
-    """A TOML basic string; JSON's escapes are a subset of TOML's."""
+    """Formats a TOML basic string: JSON's escapes are a subset of TOML's."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

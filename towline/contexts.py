@@ -1,7 +1,7 @@
-"""Where the command line is signed in: the file `~/.config/towline/config.toml` (mode 0600).
+"""Reads saved sign-ins from `~/.config/towline/config.toml` (mode 0600).
 
-Standard library only, and of that the quick part (no dataclasses, no pathlib): the kubectl
-credential plugin reads it on every kubectl command. `contextfile.py` writes it.
+Imports only fast modules of the standard library (no dataclasses, no pathlib): the kubectl
+credential plugin reads the file on every kubectl command. `contextfile.py` writes it.
 """
 
 import json
@@ -20,10 +20,10 @@ FilePath = str | os.PathLike[str]
 
 
 class Target(NamedTuple):
-    """A control plane and how to reach it. `ca` is PEM text to trust instead of the system's.
+    """Address and credentials of a control plane.
 
-    `refresh` is what a new token is asked for with, `expires` when this one ends, in seconds since
-    1970; 0: not known.
+    `ca`: PEM text to trust instead of the system's CAs. `refresh`: refresh token. `expires`: expiry
+    of the token in seconds since 1970; 0 if unknown.
     """
 
     url: str
@@ -37,29 +37,29 @@ class Target(NamedTuple):
 
 
 class Contexts(NamedTuple):
-    """Signed-in control planes by name, and which one is meant when none is named."""
+    """Saved control planes by name, and the name of the current one."""
 
     current: str = ""
     targets: Mapping[str, Target] = MappingProxyType({})
 
     def with_target(self, name: str, target: Target) -> "Contexts":
-        """These contexts with one more, which becomes the current one."""
+        """Adds a context and makes it the current one."""
         return Contexts(name, {**self.targets, name: target})
 
     def without(self, name: str) -> "Contexts":
-        """These contexts with one less. Invalid: there is none of this name."""
+        """Removes a context. Raises Invalid if the name is unknown."""
         if name not in self.targets:
             raise Invalid(f"not signed in to {name or 'any control plane'}")
         left = {key: value for key, value in self.targets.items() if key != name}
         return Contexts("" if name == self.current else self.current, left)
 
     def at(self, url: str) -> Target | None:
-        """The target with this URL."""
-        return next((one for one in self.targets.values() if one.url == url), None)
+        """Target with this URL, or None."""
+        return next((target for target in self.targets.values() if target.url == url), None)
 
 
 class Wish(NamedTuple):
-    """What flags say about the control plane; None where they say nothing."""
+    """Global flags that select the control plane; None for a flag that is not set."""
 
     url: str | None = None
     context: str | None = None
@@ -68,7 +68,7 @@ class Wish(NamedTuple):
 
 
 def config_path(wish: Wish, environ: Mapping[str, str] = os.environ) -> FilePath:
-    """The file of contexts: flag, TOWLINE_CONFIG, else below XDG_CONFIG_HOME or ~/.config."""
+    """Path of the context file: flag, TOWLINE_CONFIG, XDG_CONFIG_HOME, then ~/.config."""
     if wish.config is not None:
         return wish.config
     if "TOWLINE_CONFIG" in environ:
@@ -78,10 +78,10 @@ def config_path(wish: Wish, environ: Mapping[str, str] = os.environ) -> FilePath
 
 
 def resolve(wish: Wish, environ: Mapping[str, str] = os.environ) -> Target:
-    """The control plane that is meant: flag, then environment, then file.
+    """Selects the control plane: flags, then environment, then file.
 
-    A token goes only to the control plane that it was saved for, or that TOWLINE_URL names beside
-    it. Unauthenticated: no control plane is known. Invalid: the file cannot be understood.
+    A token is only sent to the control plane it was saved for, or to TOWLINE_URL if TOWLINE_TOKEN
+    is set. Unauthenticated: no control plane is configured. Invalid: malformed file.
     """
     contexts = read(config_path(wish, environ))
     named = environ.get("TOWLINE_URL")
@@ -103,7 +103,7 @@ def resolve(wish: Wish, environ: Mapping[str, str] = os.environ) -> Target:
 
 
 def normal_url(url: str) -> str:
-    """The URL without a slash at its end; https where nothing is said. Invalid: not a URL."""
+    """Normalizes a URL: no trailing slash, https by default. Raises Invalid."""
     full = url if "://" in url else f"https://{url}"
     if not full.startswith(("https://", "http://")) or len(full.split("/", 3)[2]) == 0:
         raise Invalid(f"{url!r} is not an http or https URL", field="url")
@@ -111,13 +111,13 @@ def normal_url(url: str) -> str:
 
 
 def read(path: FilePath) -> Contexts:
-    """The contexts of a file; none without the file. Invalid: it cannot be understood."""
+    """Reads the contexts of a file; empty if it does not exist. Invalid: malformed file."""
     try:
         text = _text_of(path)
     except FileNotFoundError:
         return Contexts()
     except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}") from None
+        raise Invalid(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise Invalid(f"{path} is not TOML: {error}") from None
     data = _as_written(text) or _parse(path, text)
@@ -126,14 +126,14 @@ def read(path: FilePath) -> Contexts:
     targets = data.get("contexts", {})
     return Contexts(
         _text(data.get("current", ""), path, "current"),
-        {name: _target(path, name, one) for name, one in targets.items()},
+        {name: _target(path, name, target) for name, target in targets.items()},
     )
 
 
 def _as_written(text: str) -> dict[str, Any] | None:
-    """What is in a file that looks as `write` leaves it; None: somebody has edited it.
+    """Parses a file in exactly the form that `write` produces; None for an edited file.
 
-    Saves the login plugin the third of its time that loading a parser takes.
+    Saves the login plugin a third of its time, which loading `tomllib` would take.
     """
     data: dict[str, Any] = {"contexts": {}}
     table = data
@@ -190,7 +190,7 @@ def _read_text(path: FilePath) -> str:
     try:
         return _text_of(path)
     except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}") from None
+        raise Invalid(f"cannot read {path}: {error.strerror}") from None
 
 
 def _target(path: FilePath, name: str, data: Any) -> Target:

@@ -1,4 +1,4 @@
-"""Signing in where there is no browser: OAuth's device grant (RFC 8628), and refreshing tokens.
+"""OAuth device grant (RFC 8628) and token refresh.
 
 Standard library only: the kubectl credential plugin uses it.
 """
@@ -24,7 +24,7 @@ _MOST_BYTES = 64 << 10
 
 
 class Granted(NamedTuple):
-    """A token that was given out. `expires`: seconds since 1970, 0 if it does not by itself."""
+    """An issued token. `expires`: seconds since 1970; 0 if it does not expire."""
 
     token: str
     refresh: str = ""
@@ -35,7 +35,7 @@ class Granted(NamedTuple):
 
 
 class DeviceGrant:
-    """One sign-in or refresh at a control plane."""
+    """Sign-in and refresh at one control plane."""
 
     def __init__(
         self,
@@ -47,13 +47,15 @@ class DeviceGrant:
         self._target, self._sleep, self._now = target, sleep, now
 
     def sign_in(self, tell: Callable[[str], None]) -> Granted:
-        """Ask for a code, tell it to the person, and wait until they have approved it.
+        """Requests a code, shows it to the user, and waits for approval.
 
-        Unauthenticated: they have not. Unavailable: the control plane cannot be reached.
+        Unauthenticated: not approved. Unavailable: the control plane is not reachable.
         """
         asked = self._post("/oauth/device/code", {"client_id": CLIENT, "scope": "offline_access"})
         if "device_code" not in asked:
-            raise Unauthenticated(_reason(asked, "this control plane offers no device sign-in"))
+            raise Unauthenticated(
+                _reason(asked, "this control plane does not support device sign-in")
+            )
         tell(_invitation(asked))
         interval = float(asked.get("interval", POLL_SECONDS))
         until = self._now() + min(float(asked.get("expires_in", LONGEST_WAIT)), LONGEST_WAIT)
@@ -64,10 +66,10 @@ class DeviceGrant:
             if "access_token" in answer:
                 return self._granted(answer)
             interval += self._pause(answer)
-        raise Unauthenticated("nobody has approved the code in time; try again")
+        raise Unauthenticated("the code was not approved in time; try again")
 
     def refresh(self, token: str) -> Granted | None:
-        """A new token for a refresh token; None: that one is good no more."""
+        """Exchanges a refresh token for a new token; None if it is no longer valid."""
         form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": CLIENT}
         answer = self._post("/oauth/token", form)
         if "access_token" not in answer:
@@ -76,12 +78,12 @@ class DeviceGrant:
         return granted if granted.refresh else granted._replace(refresh=token)
 
     def _pause(self, answer: Mapping[str, Any]) -> int:
-        """How much longer to wait each time. Unauthenticated: there is nothing to wait for."""
+        """Seconds to add to the polling interval. Unauthenticated: the sign-in was denied."""
         error = answer.get("error")
         if error == "slow_down":
             return SLOWER_SECONDS
         if error != "authorization_pending":
-            raise Unauthenticated(_reason(answer, "the sign-in was refused"))
+            raise Unauthenticated(_reason(answer, "the sign-in was denied"))
         return 0
 
     def _granted(self, answer: Mapping[str, Any]) -> Granted:
@@ -90,7 +92,7 @@ class DeviceGrant:
         return Granted(str(answer["access_token"]), str(answer.get("refresh_token", "")), expires)
 
     def _post(self, path: str, form: Mapping[str, str]) -> dict[str, Any]:
-        """The JSON object of the answer, also of a refusal."""
+        """Returns the JSON object of the response, also for an error response."""
         url = self._target.url + path
         request = urllib.request.Request(url, urlencode(form).encode(), method="POST")
         try:

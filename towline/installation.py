@@ -1,4 +1,4 @@
-"""What the operator of an installation does beside the running control plane, on its store."""
+"""Operator tasks that work on the store of an installation directly."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ _OLDEST_GIT = (2, 30)
 
 
 class Health(StrEnum):
-    """How a check ended."""
+    """Result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -43,7 +43,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check of the doctor: what was looked at, how it is, what to do."""
+    """Result of one check of `admin doctor`; `text` says what to do."""
 
     check: str
     health: Health
@@ -51,24 +51,24 @@ class Finding:
 
 
 def migrate_store(settings: ServeSettings) -> tuple[str | None, str]:
-    """Bring the store to this version's schema; the revisions before and after."""
+    """Migrates the store to this version's schema; returns the revisions before and after."""
     return asyncio.run(_migrate(settings))
 
 
 def create_token(settings: ServeSettings, email: str, name: str) -> str:
-    """A token of a user, as the operator. NotFound: no user has this address."""
+    """Creates a token for a user. Raises NotFound for an unknown email address."""
     return asyncio.run(_create_token(settings, email, name))
 
 
 def signing_key(settings: ServeSettings) -> str:
-    """The public key (PEM) of what signs renders here; made if there is none yet."""
+    """Public key (PEM) that verifies rendered manifests; creates the key pair if needed."""
     folder = settings.data / "git"
     git = GitCacheSettings(data_dir=folder, **dict(settings.git))
     return gitcache.signer(git).public_pem.decode()
 
 
 def examine(settings: ServeSettings, clock: Clock | None = None) -> list[Finding]:
-    """Look at all that an installation stands on; changes nothing."""
+    """Runs all checks of an installation; changes nothing."""
     checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
         ("data", lambda: _check_folder(settings.data)),
         ("disk", lambda: _check_disk(settings.data)),
@@ -110,30 +110,30 @@ def _guarded(name: str, check: Callable[[], Finding]) -> Finding:
 
 def _check_folder(data: Path) -> Finding:
     if not data.is_dir():
-        return Finding("data", Health.WARNING, f"{data} is made at the first start")
+        return Finding("data", Health.WARNING, f"{data} does not exist; the first start creates it")
     if S_IMODE(data.stat().st_mode) & 0o007:
-        return Finding("data", Health.WARNING, f"everybody may look into {data}: chmod 700")
+        return Finding("data", Health.WARNING, f"{data} is accessible to all users: run chmod 700")
     return Finding("data", Health.OK, str(data))
 
 
 def _check_disk(data: Path) -> Finding:
-    place = next(one for one in (data, *data.absolute().parents) if one.exists())
+    place = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
     free = shutil.disk_usage(place).free
-    text = f"{free / (1 << 30):.1f} GiB free below {data}"
+    text = f"{free / (1 << 30):.1f} GiB free in {data}"
     return Finding("disk", Health.OK if free > _LITTLE_SPACE else Health.FAILED, text)
 
 
 def _check_private(data: Path) -> Finding:
     files = [data / name for name in _PRIVATE if (data / name).exists()]
-    open_to_others = [str(one) for one in files if _is_open(one)]
+    open_to_others = [str(file) for file in files if _is_open(file)]
     if open_to_others:
         names = ", ".join(open_to_others)
-        return Finding("secrets", Health.FAILED, f"others may read {names}: chmod 600")
-    return Finding("secrets", Health.OK, f"{len(files)} files, for their owner only")
+        return Finding("secrets", Health.FAILED, f"other users can read {names}: run chmod 600")
+    return Finding("secrets", Health.OK, f"{len(files)} files, readable only by their owner")
 
 
 def _is_open(path: Path) -> bool:
-    """Whether others than its owner may read it; what Kubernetes mounts is read by our group."""
+    """Returns true if other users can read a file; a Kubernetes mount is readable by the group."""
     found = path.stat()
     is_mounted = found.st_uid == 0 and os.getuid() != 0
     return bool(S_IMODE(found.st_mode) & (0o007 if is_mounted else 0o077))
@@ -141,7 +141,7 @@ def _is_open(path: Path) -> bool:
 
 def _check_database(settings: ServeSettings) -> Finding:
     if settings.database is None and not (settings.data / "towline.db").exists():
-        return Finding("store", Health.WARNING, "it is made at the first start")
+        return Finding("store", Health.WARNING, "no store yet; the first start creates it")
     return asyncio.run(_check_store(settings))
 
 
@@ -150,18 +150,20 @@ async def _check_store(settings: ServeSettings) -> Finding:
     try:
         current, wanted = await inspect(engine)
     except SQLAlchemyError as error:
-        return Finding("store", Health.FAILED, f"{type(error).__name__}: it does not answer")
+        return Finding(
+            "store", Health.FAILED, f"{type(error).__name__}: the store does not respond"
+        )
     finally:
         await engine.dispose()
     if current != wanted:
-        text = f"schema {current}, this version has {wanted}: `towline admin migrate`"
+        text = f"schema {current}, expected {wanted}: run `towline admin migrate`"
         return Finding("store", Health.WARNING, text)
     return Finding("store", Health.OK, f"schema {current}")
 
 
 def _check_audit(settings: ServeSettings) -> Finding:
     if settings.database is None and not (settings.data / "towline.db").exists():
-        return Finding("audit", Health.WARNING, "there is no trail before the first start")
+        return Finding("audit", Health.WARNING, "no audit log yet; the first start creates it")
     return asyncio.run(_check_chains(settings))
 
 
@@ -170,36 +172,36 @@ async def _check_chains(settings: ServeSettings) -> Finding:
     try:
         current, wanted = await revisions(engine)
         if current != wanted:
-            return Finding("audit", Health.WARNING, "verified once the schema is current")
+            return Finding("audit", Health.WARNING, "not verified: the schema is not current")
         rows, broken = await check_chains(SqlStore(engine))
     except SQLAlchemyError as error:
-        return Finding("audit", Health.FAILED, f"{type(error).__name__}: it cannot be read")
+        return Finding("audit", Health.FAILED, f"{type(error).__name__}: cannot read the audit log")
     finally:
         await engine.dispose()
     if broken:
-        said = "; ".join(str(one) for one in broken)
-        return Finding("audit", Health.FAILED, f"{said}. Compare with exports and sinks")
-    return Finding("audit", Health.OK, f"{rows} rows, every chain is whole")
+        said = "; ".join(str(defect) for defect in broken)
+        return Finding("audit", Health.FAILED, f"{said}. Compare the log with exports and sinks")
+    return Finding("audit", Health.OK, f"{rows} rows, all hash chains intact")
 
 
 def _check_certificate(settings: ServeSettings, clock: Clock) -> Finding:
     path = settings.tls.cert or settings.data / "tls" / "server.crt"
     if not path.exists():
         health = Health.FAILED if settings.tls.cert else Health.WARNING
-        return Finding("certificate", health, f"there is no {path} yet")
+        return Finding("certificate", health, f"{path} does not exist")
     end = expires(path)
     left = end - clock.now()
     health = Health.OK if left > _SOON else Health.WARNING if left > timedelta() else Health.FAILED
-    return Finding("certificate", health, f"{path} ends on {end:%Y-%m-%d}")
+    return Finding("certificate", health, f"{path} expires on {end:%Y-%m-%d}")
 
 
 def _check_git() -> Finding:
     path = shutil.which("git")
     if path is None:
-        return Finding("git", Health.FAILED, "there is no git: install it")
+        return Finding("git", Health.FAILED, "git is not installed: install it")
     said = subprocess.run([path, "version"], capture_output=True, text=True, check=True)
     version = said.stdout.split()[2]
-    new_enough = tuple(int(one) for one in version.split(".")[:2]) >= _OLDEST_GIT
+    new_enough = tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_GIT
     return Finding("git", Health.OK if new_enough else Health.FAILED, f"{path} {version}")
 
 

@@ -1,4 +1,4 @@
-"""Kubeconfig entries for clusters behind the control plane, and merging them into a file."""
+"""Builds kubeconfig entries for clusters, and merges them into a file."""
 
 import base64
 import os
@@ -25,9 +25,9 @@ _LISTS = ("clusters", "users", "contexts")
 def build(
     target: Target, handles: Sequence[str], *, embed_token: bool, config: Path | None = None
 ) -> Entry:
-    """A kubeconfig with a context `towline-<handle>` for each cluster, the first one current.
+    """Builds a kubeconfig with a context `towline-<handle>` for each cluster; the first is current.
 
-    Credentials come from the plugin, or, with `embed_token`, lie in the file itself.
+    Credentials come from the login plugin or, with `embed_token`, are in the file itself.
     """
     user = f"towline-{urlsplit(target.url).netloc}"
     names = {handle: f"towline-{handle}" for handle in handles}
@@ -47,28 +47,28 @@ def build(
 
 
 def merge(into: Mapping[str, Any], new: Entry) -> Entry:
-    """A kubeconfig with new entries in place of those of the same name; all else stays."""
+    """Merges new entries into a kubeconfig; replaces entries of the same name."""
     merged = {"apiVersion": "v1", "kind": "Config", **into}
     for key in _LISTS:
         kept = [*(into.get(key) or ())]
-        names = {one["name"] for one in new[key]}
-        merged[key] = [one for one in kept if one.get("name") not in names] + new[key]
+        names = {entry["name"] for entry in new[key]}
+        merged[key] = [entry for entry in kept if entry.get("name") not in names] + new[key]
     merged["current-context"] = into.get("current-context") or new["current-context"]
     return merged
 
 
 def merge_into_file(path: Path, new: Entry) -> None:
-    """Merge entries into a kubeconfig file. Invalid: what is there is no kubeconfig."""
+    """Merges entries into a kubeconfig file. Raises Invalid if the file is not a kubeconfig."""
     write_private(path.resolve(), dump(merge(_read(path), new)))
 
 
 def dump(kubeconfig: Entry) -> str:
-    """A kubeconfig as text."""
+    """Formats a kubeconfig as YAML."""
     return yaml.safe_dump(kubeconfig, sort_keys=False)
 
 
 def default_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """The file that kubectl would write to."""
+    """Path of the file that kubectl writes to."""
     first = environ.get("KUBECONFIG", "").split(os.pathsep)[0]
     return Path(first) if first else Path.home() / ".kube" / "config"
 
@@ -79,7 +79,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}") from None
+        raise Invalid(f"cannot read {path}: {error.strerror}") from None
     except yaml.YAMLError:
         raise Invalid(f"{path} is not YAML: nothing was changed") from None
     if data is None:
@@ -92,7 +92,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 def _is_list(value: object) -> bool:
     if value is None:
         return True
-    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
 
 
 def _cluster(target: Target, handle: str) -> Entry:
@@ -111,12 +111,12 @@ def _plugin(url: str, config: Path | None) -> Entry:
             "args": arguments,
             "interactiveMode": "IfAvailable",
             "provideClusterInfo": False,
-            "installHint": "install Towline: it brings towline-kubectl-login",
+            "installHint": "install Towline: it contains towline-kubectl-login",
         }
     }
 
 
 def _plugin_path() -> str:
-    """The plugin's name where the shell finds it, else its place beside this interpreter."""
+    """Name of the plugin if it is on the PATH, else its path next to the interpreter."""
     beside = Path(sys.executable).with_name(PLUGIN)
     return str(beside) if shutil.which(PLUGIN) is None and beside.exists() else PLUGIN

@@ -1,7 +1,7 @@
-"""The credential plugin that kubectl starts on each command: prints the token saved by login.
+"""Credential plugin for kubectl: prints the token saved by `towline login`.
 
-Speaks `client.authentication.k8s.io/v1`. Standard library only, and little of it, to be quick: a
-token that is still good costs reading one file. What needs the network is loaded only then.
+Implements `client.authentication.k8s.io/v1`. kubectl runs it on every command, so it imports little
+of the standard library: a valid token costs reading one file. Network code is loaded on demand.
 """
 
 import argparse
@@ -23,14 +23,14 @@ MARGIN_SECONDS = 60
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the credential for `--url`; exit code 1 with a sentence where there is none."""
+    """Prints the credential for `--url`; without one, prints an error and exits with 1."""
     parser = argparse.ArgumentParser(
         prog="towline-kubectl-login",
         description="Credentials for kubectl from `towline login`.",
         formatter_class=_as_wide_as_always,
     )
-    parser.add_argument("--url", required=True, help="the control plane")
-    parser.add_argument("--config", help="the file that `towline login` has written")
+    parser.add_argument("--url", required=True, help="URL of the control plane")
+    parser.add_argument("--config", help="configuration file, as written by `towline login`")
     given = parser.parse_args(arguments)
     try:
         print(json.dumps(credential(Wish(url=given.url, config=given.config))))
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def credential(wish: Wish, environ: Mapping[str, str] = os.environ) -> dict[str, object]:
-    """The ExecCredential for a control plane. Unauthenticated: nobody is signed in to it."""
+    """Builds the ExecCredential for a control plane. Raises Unauthenticated if not signed in."""
     target = resolve(wish, environ)
     if not _is_good(target):
         target = _renewed(wish, environ)
@@ -58,7 +58,7 @@ def _is_good(target: Target) -> bool:
 
 
 def _renewed(wish: Wish, environ: Mapping[str, str]) -> Target:
-    """The target with a new token, which is saved. Of many kubectls at once only one asks."""
+    """Gets and saves a new token; a lock makes sure that only one kubectl process asks for it."""
     path = os.path.abspath(config_path(wish, environ))
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with open(f"{path}.lock", "w") as lock:
@@ -72,12 +72,12 @@ def _renewed(wish: Wish, environ: Mapping[str, str]) -> Target:
 
 
 def _as_wide_as_always(prog: str) -> argparse.HelpFormatter:
-    """Asking how wide the terminal is would load shutil and all that it compresses with."""
+    """Fixes the width: detecting the terminal's width would load shutil and its compressors."""
     return argparse.HelpFormatter(prog, width=98)
 
 
 def _granted(target: Target, environ: Mapping[str, str]) -> Any:
-    """What `towline.device` gives: by the refresh token, else by asking the person."""
+    """Gets a token with the refresh token, else by asking the user to sign in."""
     device = import_module("towline.device").DeviceGrant(target)
     granted = device.refresh(target.refresh) if target.refresh else None
     if granted is None and not _may_ask(environ):
@@ -86,7 +86,7 @@ def _granted(target: Target, environ: Mapping[str, str]) -> Any:
 
 
 def _may_ask(environ: Mapping[str, str]) -> bool:
-    """Whether there is a person: kubectl says so."""
+    """Returns true if kubectl runs interactively."""
     try:
         return json.loads(environ.get(EXEC_INFO, "{}"))["spec"]["interactive"] is True
     except (ValueError, KeyError, TypeError):

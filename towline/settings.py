@@ -1,6 +1,7 @@
-"""Settings of `towline serve`: flag, then environment `TOWLINE_…`, then file, then default.
+"""Settings of `towline serve`, from flags, environment `TOWLINE_…`, file and defaults.
 
-Unknown keys are refused. A secret may also come from a file: `TOWLINE_DATABASE_FILE`.
+Flags come first, defaults last. Unknown keys are errors. A secret can also come from a file, for
+example `TOWLINE_DATABASE_FILE`.
 """
 
 import os
@@ -37,15 +38,15 @@ _CLIENT_VARIABLES = frozenset({"URL", "TOKEN", "CA_FILE", "TOKEN_FILE", "CONFIG"
 
 
 class Target(StrEnum):
-    """Which parts a process runs."""
+    """Components that a process runs."""
 
     ALL = "all"
     GITCACHE = "gitcache"
-    """One replica of the git cache only; control planes name it in `git.peers.servers`."""
+    """One replica of the git cache only; control planes list it in `git.peers.servers`."""
 
 
 class LogLevel(StrEnum):
-    """The least important events that are logged."""
+    """Minimum level of logged events."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -58,22 +59,21 @@ class _Group(BaseModel):
 
 
 class TlsSettings(_Group):
-    """Certificates of the listeners; without them, an own authority in the data directory."""
+    """Certificate of the listeners; by default issued by Towline's own CA in the data directory."""
 
     cert: Path | None = None
     key: Path | None = None
     names: tuple[str, ...] = ("localhost", "127.0.0.1")
-    """Names and addresses under which clients and agents reach this control plane; the own
-    authority puts them into its certificate."""
+    """DNS names and IP addresses of this control plane, for the certificate of its own CA."""
 
     @field_validator("names", mode="before")
     @classmethod
     def _listed(cls, names: object) -> object:
-        return [one.strip() for one in names.split(",")] if isinstance(names, str) else names
+        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
 class GitSettings(_Group):
-    """The git cache; see `gitcache.settings` for units and reasons."""
+    """Settings of the git cache; see `gitcache.settings` for units and reasons."""
 
     poll: PollSettings = PollSettings()
     fetch: FetchSettings = FetchSettings()
@@ -83,77 +83,79 @@ class GitSettings(_Group):
 
 
 class ServeSettings(_Group):
-    """Everything of one control plane process."""
+    """All settings of one control plane process."""
 
     target: Target = Target.ALL
     data: Path = Field(default_factory=lambda: Path.home() / ".local/share/towline")
-    """Holds the embedded store, keys, certificates, clones and bundles."""
+    """Data directory: embedded store, keys, certificates, clones and bundles."""
     database: SecretStr | None = None
-    """`postgresql://…`; without it, SQLite in the data directory."""
+    """`postgresql://…`; default: SQLite in the data directory."""
     listen: str = "127.0.0.1:8443"
-    """HTTPS: API, Kubernetes, console, webhooks."""
+    """HTTPS address: API, Kubernetes proxy, console and webhooks."""
     listen_http: str = "127.0.0.1:8080"
-    """The same without TLS, for this machine or behind an ingress; `off` disables it."""
+    """HTTP address without TLS, for localhost or an ingress; `off` disables it."""
     hosts: tuple[str, ...] = ()
-    """Further names under which clients reach this installation, beside those of its certificate
-    and of `auth.public_url`; requests to other names are refused. `*` takes all."""
+    """Additional host names of this installation; `*` allows all.
+
+    Requests for other hosts than these, those of the certificate and of `auth.public_url` are
+    refused."""
     introspection: bool = True
-    """Whether members may ask the API for its schema."""
+    """Allow members to query the API's schema."""
     listen_agents: str = "127.0.0.1:8444"
-    """gRPC over TLS, for agents."""
+    """gRPC address for agents, with TLS."""
     agents_wire: Wire = Wire.HTTP2
-    """Who speaks it: `http2`, this program's own, or `grpcio`, the library, which costs
-    more. Agents of either kind reach both."""
+    """Implementation of gRPC: `http2` (built in) or `grpcio` (library; uses more CPU and memory).
+
+    Agents can connect to both."""
     redis: SecretStr | None = None
-    """`redis://…` or `rediss://…`, which replicas of the control plane and of the git cache share;
-    without it, this process is alone."""
+    """`redis://…` or `rediss://…`, shared by all replicas; default: a single process."""
     listen_peers: str = "127.0.0.1:8445"
-    """TLS between replicas of the git cache and control planes; open only with `--redis` or
-    `--target gitcache`."""
+    """Address of the git cache for other replicas and control planes, with TLS; only open with
+    `--redis` or `--target gitcache`."""
     listen_replicas: str = "127.0.0.1:8446"
-    """TLS between replicas of the control plane, which share the database, Redis and
-    `encryption.key`; open only with `--redis`."""
+    """Address for other replicas of the control plane, with TLS; only open with `--redis`.
+
+    Replicas share the database, Redis and `encryption.key`."""
     replica_address: str | None = None
-    """`host:port` under which other replicas reach `listen_replicas`; without it, where that
-    listens."""
+    """`host:port` that other replicas connect to; default: the address of `listen_replicas`."""
     listen_metrics: str = "127.0.0.1:9090"
-    """Prometheus metrics; `off` disables it."""
+    """Address for Prometheus metrics; `off` disables it."""
     log_level: LogLevel = LogLevel.INFO
     drain_seconds: float = Field(10.0, ge=0)
-    """How long open requests may go on after SIGTERM; below the 30 s that Kubernetes gives."""
+    """Seconds that open requests may continue after SIGTERM; keep it below Kubernetes' 30 s."""
     tls: TlsSettings = TlsSettings()
     git: GitSettings = GitSettings()
     api: ApiSettings = ApiSettings()
-    """What callers of the API may ask for; see `controlplane.settings`."""
+    """Limits of the API; see `controlplane.settings`."""
     auth: AuthSettings = AuthSettings()
-    """How people sign in; see `controlplane.settings`."""
+    """Sign-in; see `controlplane.settings`."""
     audit: AuditSettings = AuditSettings()
-    """How long the audit trail is kept; see `controlplane.settings`."""
+    """Retention of the audit log; see `controlplane.settings`."""
     notify: NotifySettings = NotifySettings()
-    """Where notifications may be sent; see `controlplane.settings`."""
+    """Allowed destinations of notifications; see `controlplane.settings`."""
     secrets: SecretSettings = SecretSettings()
-    """Where keys and values of secrets come from; see `controlplane.settings`."""
+    """Sources of encryption keys and secret values; see `controlplane.settings`."""
     traces: TraceSettings = TraceSettings()
-    """Where traces of deployments are told; see `controlplane.settings`."""
+    """Export of deployment traces; see `controlplane.settings`."""
     proxy: ProxySettings = ProxySettings()
-    """The Kubernetes door; see `proxy.domain.limits` for units."""
+    """Settings of the Kubernetes proxy; see `proxy.domain.limits` for units."""
 
     @field_validator("hosts", mode="before")
     @classmethod
     def _listed(cls, hosts: object) -> object:
-        return [one.strip() for one in hosts.split(",")] if isinstance(hosts, str) else hosts
+        return [host.strip() for host in hosts.split(",")] if isinstance(hosts, str) else hosts
 
     @field_validator("data")
     @classmethod
     def _whole_path(cls, data: Path) -> Path:
-        # git runs in folders of its own, where a relative path would mean another place.
+        # git runs in other working directories, where a relative path would be wrong.
         return data.expanduser().absolute()
 
 
 def load(
     flags: Mapping[str, Any], config: Path | None = None, environ: Mapping[str, str] = os.environ
 ) -> ServeSettings:
-    """The settings from all sources. Invalid: names the setting and what is wrong."""
+    """Loads the settings from all sources. The message of Invalid names the setting."""
     values = _read_file(config) if config else {}
     given = {name: value for name, value in flags.items() if value is not None}
     for more in (_from_environment(environ), given):
@@ -170,15 +172,15 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}") from None
+        raise Invalid(f"cannot read {path}: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
         raise Invalid(f"{path} is not TOML: {error}") from None
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """`TOWLINE_LISTEN_HTTP=…`, in groups `TOWLINE_GIT__POLL__SECONDS=…`.
+    """Reads `TOWLINE_LISTEN_HTTP=…`, or with groups `TOWLINE_GIT__POLL__SECONDS=…`.
 
-    A name that ends in `_FILE` gives a file that holds the value.
+    A name that ends in `_FILE` gives the path of a file with the value.
     """
     values: dict[str, Any] = {}
     for variable, value in environ.items():
@@ -199,11 +201,11 @@ def _secret(variable: str, path: Path) -> str:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise Invalid(f"{variable}: {path} cannot be read: {why}") from None
+        raise Invalid(f"{variable}: cannot read {path}: {why}") from None
 
 
 def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, with what `high` says where both speak of the same setting."""
+    """Merges nested mappings; values of `high` win."""
     both = {**low, **high}
     for name in low.keys() & high.keys():
         if isinstance(low[name], Mapping) and isinstance(high[name], Mapping):

@@ -1,4 +1,4 @@
-"""A bundle for whoever helps: how an installation is, without what it must not tell."""
+"""Support bundles: the state of an installation without its secrets."""
 
 import asyncio
 import io
@@ -44,24 +44,24 @@ _LIBRARIES = ("aiohttp", "cryptography", "grpcio", "sqlalchemy", "starlette", "s
 def collect(
     settings: ServeSettings, target: Path, log: Iterable[str] = (), clock: Clock | None = None
 ) -> list[str]:
-    """Write the bundle (tar.gz, for its owner only) to a new file; what is in it.
+    """Writes the bundle (tar.gz, mode 0600) to a new file; returns the names of its parts.
 
-    `log`: lines, of which the last `MOST_LINES` are taken. Conflict: the file is there already.
+    `log`: log lines; the bundle contains the last `MOST_LINES`. Conflict: the file already exists.
     """
     clock = clock or SystemClock()
-    # What is shorter is no secret, and may stand in any word.
-    known = {one for one in _known_secrets(settings) if len(one) >= _SHORTEST}
+    # Shorter values are not secrets, and could be part of any word.
+    known = {secret for secret in _known_secrets(settings) if len(secret) >= _SHORTEST}
     parts = {
         "versions.json": _as_json(versions()),
         "settings.json": _as_json(masked(settings.model_dump())),
-        "doctor.json": _as_json([asdict(one) for one in examine(settings, clock)]),
+        "doctor.json": _as_json([asdict(finding) for finding in examine(settings, clock)]),
         "counts.json": _as_json(asyncio.run(_counts(settings, clock))),
         "log.txt": "".join(_last_lines(log)),
     }
     try:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise Conflict(f"{target} is there already: name another file") from None
+        raise Conflict(f"{target} already exists: choose another name") from None
     with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as bundle:
         for name, text in parts.items():
             data = without_secrets(text, known).encode()
@@ -72,7 +72,7 @@ def collect(
 
 
 def versions() -> dict[str, str]:
-    """Of the program, of Python, of the system, and of the libraries that matter most."""
+    """Versions of the program, Python, the system and the most important libraries."""
     libraries = {name: metadata.version(name) for name in _LIBRARIES}
     return {
         "towline": __version__,
@@ -83,20 +83,20 @@ def versions() -> dict[str, str]:
 
 
 def masked(value: Any, name: str = "") -> Any:
-    """Settings without their secrets; a command may hold one in any of its words."""
+    """Masks the secrets of settings; hides commands entirely, as any argument may be a secret."""
     if isinstance(value, Mapping):
-        return {str(key): masked(one, str(key)) for key, one in value.items()}
+        return {str(key): masked(part, str(key)) for key, part in value.items()}
     if isinstance(value, SecretStr):
         return HIDDEN if value.get_secret_value() else ""
     if name in _SECRET_NAMES and value:
         return HIDDEN
     if isinstance(value, list | tuple):
-        return [masked(one) for one in value]
+        return [masked(item) for item in value]
     return value if isinstance(value, bool | int | float | None) else str(value)
 
 
 def without_secrets(text: str, known: Iterable[str]) -> str:
-    """The text without these, and without what looks like a credential or a private key."""
+    """Removes known secrets, and everything that looks like a credential or a private key."""
     for secret in known:
         text = text.replace(secret, HIDDEN)
     return redact(_PRIVATE_KEY.sub(HIDDEN, text))
@@ -112,11 +112,11 @@ def _known_secrets(settings: ServeSettings) -> Iterator[str]:
 
 def _values(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
-        for one in value.values():
-            yield from _values(one)
+        for part in value.values():
+            yield from _values(part)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _values(one)
+        for item in value:
+            yield from _values(item)
     elif isinstance(value, SecretStr):
         yield value.get_secret_value()
         yield from _values(value.get_secret_value())
@@ -125,9 +125,9 @@ def _values(value: Any) -> Iterator[str]:
 
 
 async def _counts(settings: ServeSettings, clock: Clock) -> dict[str, Any]:
-    """The census and the rows of each table; or why they are not to be had."""
+    """Counts objects and the rows of each table; on failure, returns the problem."""
     if settings.database is None and not (settings.data / "towline.db").exists():
-        return {"problem": "there is no store yet"}
+        return {"problem": "no store yet"}
     plane = ControlPlaneSettings(data_dir=settings.data, database=settings.database)
     store = SqlStore(engine := open_engine(plane))
     try:
@@ -139,7 +139,7 @@ async def _counts(settings: ServeSettings, clock: Clock) -> dict[str, Any]:
                 for name, table in tables.tables.items()
             }
     except (TowlineError, SQLAlchemyError) as error:
-        return {"problem": f"{type(error).__name__}: the store cannot be counted"}
+        return {"problem": f"{type(error).__name__}: cannot read the store"}
     finally:
         await store.close()
     return {"census": asdict(census), "rows": rows}
@@ -154,7 +154,7 @@ def _as_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """With keys that JSON has."""
+    """Converts keys to strings, as JSON requires."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(part) for key, part in value.items()}
     return value

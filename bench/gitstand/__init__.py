@@ -1,4 +1,4 @@
-"""What the bench of the git cache needs: other ways to do the same, and replicas as processes.
+"""Harness of the git cache's benchmarks: baselines, servers and replicas.
 
-Nothing here measures; that is `bench/gitcache.py`'s.
+Measurements are in `bench/gitcache.py` and its siblings.
 """

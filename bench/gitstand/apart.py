@@ -1,4 +1,4 @@
-"""A git server in a process of its own, as a real one is: it shares no interpreter with us."""
+"""Git server in its own process, so that it shares no interpreter with the measured code."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from towline.demo.gitserver import GitServer
 
 @contextmanager
 def git_server() -> Generator[GitServer]:
-    """What makes repositories that the other process serves."""
+    """Starts the process; yields a server object for creating repositories."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "bench.gitstand.apart", folder]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -22,7 +22,7 @@ def git_server() -> Generator[GitServer]:
 
 
 def main(folder: Path) -> None:
-    """Serve until the input ends."""
+    """Serves until the input ends."""
     with GitServer(folder) as server:
         print(server.port, flush=True)
         sys.stdin.read()

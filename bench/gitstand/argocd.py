@@ -1,8 +1,8 @@
-"""What Argo CD's repository server does for a commit, re-enacted with git and Python.
+"""Reproduces the work of Argo CD's repository server for a commit with git and Python.
 
-After reposerver/repository of Argo CD 3: list the refs, fetch heads and tags, check out by force,
-look at every file of the work tree for links that lead out of it, read the folder. It is generous:
-no gRPC, no queue, no Redis, and the folder is only packed, not rendered.
+Follows reposerver/repository of Argo CD 3: list refs, fetch heads and tags, force a checkout, check
+every file for symlinks out of the work tree, read the folder. It favours Argo CD: no gRPC, no
+queue, no Redis, and the folder is archived instead of rendered.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class ArgoCheckout:
-    """A work tree with full history, as each of its replicas has one."""
+    """Work tree with full history, as each Argo CD replica has it."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.folder = folder
@@ -24,11 +24,11 @@ class ArgoCheckout:
         self._git("remote", "add", "origin", url)
 
     def artefact(self, folder: str) -> bytes:
-        """The newest commit of main, and one folder of it as an archive."""
+        """Checks out the newest commit of main, and archives one folder."""
         return self.artefacts([folder])[0]
 
     def artefacts(self, folders: Sequence[str]) -> list[bytes]:
-        """The same of many folders; what is done for a commit is done once for all of them."""
+        """Checks out once, and archives many folders."""
         sha = self._git("ls-remote", self._url, "refs/heads/main").split()[0]
         self._git("fetch", "--quiet", "origin", "--tags", "--force", "--prune")
         self._git("checkout", "--quiet", "--force", sha)
@@ -44,7 +44,7 @@ class ArgoCheckout:
         return output.getvalue()
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Size on disk in bytes."""
         return disk(self.folder)
 
     def _git(self, *args: str) -> str:
@@ -53,6 +53,6 @@ class ArgoCheckout:
 
 
 def disk(folder: Path) -> int:
-    """Bytes that a folder takes on disk, in whole blocks."""
-    paths = (os.path.join(at, one) for at, _, files in os.walk(folder) for one in files)
+    """Size of a folder on disk in bytes, in whole blocks."""
+    paths = (os.path.join(at, file) for at, _, files in os.walk(folder) for file in files)
     return sum(os.lstat(path).st_blocks * 512 for path in paths)

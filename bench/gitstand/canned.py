@@ -1,6 +1,6 @@
-"""A git server that knows one answer, as a program: it costs the client's machine next to nothing.
+"""Program that serves one fixed Git response, at minimal cost for the machine.
 
-Started with the answer (hex) as its argument; it prints its port.
+Its argument is the response in hex; it prints its port.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ _HEAD = (
 
 
 async def main(answer: bytes) -> None:
-    """Answer every request with the same bytes."""
+    """Answers every request with the same bytes."""
     response = _HEAD.format(len(answer)).encode() + answer
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,7 +1,7 @@
-"""Sends webhooks with wrong signatures, as a program: port, path, over how many connections.
+"""Program that sends webhooks with wrong signatures; arguments: port, path, connections.
 
-Each connection sends the next as soon as the last is answered. At the end of its input it prints
-how many a second were refused.
+Each connection sends requests in sequence. At the end of its input, the program prints the number
+of refusals per second.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ _BODY = b'{"ref": "refs/heads/main", "after": "' + b"1" * 40 + b'"}'
 
 
 def request(path: str) -> bytes:
-    """One of them."""
+    """Formats one forged webhook."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         f"X-Hub-Signature-256: sha256={'0' * 64}\r\nContent-Length: {len(_BODY)}\r\n\r\n"
@@ -22,7 +22,7 @@ def request(path: str) -> bytes:
 
 
 async def send(port: int, text: bytes) -> None:
-    """One connection's share, for ever."""
+    """Sends on one connection until cancelled."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while True:
         writer.write(text)
@@ -33,13 +33,13 @@ async def send(port: int, text: bytes) -> None:
 
 
 async def main(port: int, path: str, connections: int) -> None:
-    """Send until the input ends."""
+    """Sends until the input ends."""
     started = time.perf_counter()
     sending = [asyncio.ensure_future(send(port, request(path))) for _ in range(connections)]
     await asyncio.to_thread(sys.stdin.read)
     print(counts["refused"] / (time.perf_counter() - started))
-    for one in sending:
-        one.cancel()
+    for task in sending:
+        task.cancel()
 
 
 if __name__ == "__main__":

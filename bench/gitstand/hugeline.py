@@ -1,7 +1,7 @@
-"""One line of a gigabyte, fetched and refused, as a program: a repository's URL, a folder.
+"""Program that fetches a line of 1 GB, which is rejected; arguments: repository URL, folder.
 
-It prints the largest process of git in megabytes, its own size, the seconds that the fetch took,
-and why the line is not read.
+It prints the peak memory of git and of itself in megabytes, the seconds of the fetch, and the
+reason of the rejection.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _PART = b"x" * (1 << 20)
 
 
 def push(repository: Repository) -> None:
-    """Have a branch `huge` with a file `web/b.yaml` of one line; never all of it in memory."""
+    """Creates a branch `huge` with a one-line file `web/b.yaml`, without holding it in memory."""
     packer, sha = zlib.compressobj(6), hashlib.sha1(b"blob %d\0" % SIZE)
     body = b""
     for _ in range(SIZE // len(_PART)):
@@ -57,7 +57,7 @@ def _head(kind: int, size: int) -> bytes:
 
 
 async def main(url: str, folder: str) -> None:
-    """Fetch main, then the line, then try to read it."""
+    """Fetches main, then the line, then tries to read it."""
     mirror = Mirror(Path(folder), MirrorOptions(), SystemClock())
     await mirror.open()
     spec = RepositorySpec(RepositoryId("huge"), url, frozenset({"main"}))
@@ -82,7 +82,7 @@ async def main(url: str, folder: str) -> None:
 
 
 def _own_peak() -> float:
-    """As proc(5) gives it: what wait(2) tells begins with the size of whoever has started it."""
+    """Peak memory from proc(5), as the value of wait(2) starts with the parent's size."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 

@@ -1,4 +1,4 @@
-"""A push on its way through a demo stage: what makes it known, and what the ledger tells of it."""
+"""Pushes to a running demo: webhooks, and ledger rows of the result."""
 
 import hashlib
 import hmac
@@ -20,7 +20,7 @@ _SERVICE = """mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!
 
 
 def connect(stage: DemoStage) -> str:
-    """Connect the stage's repository; its id."""
+    """Connects the demo's repository; returns its id."""
     url = stage.repository.url
     return stage.ask(_CONNECT, url=url, secret=_SECRET)["createGitRepository"]["id"]
 
@@ -28,7 +28,7 @@ def connect(stage: DemoStage) -> str:
 def create_service(
     stage: DemoStage, member: Member, repository_id: str, name: str, namespace: str, folder: str
 ) -> str:
-    """A service of a folder of main in a cluster; its id."""
+    """Creates a service of a folder of main in a cluster; returns its id."""
     attributes = {
         "name": name,
         "namespace": namespace,
@@ -40,7 +40,7 @@ def create_service(
 
 
 def hint(stage: DemoStage, repository_id: str) -> None:
-    """What a git server's webhook sends after a push."""
+    """Sends a webhook, as a Git server does after a push."""
     sha = stage.repository.resolve("refs/heads/main")
     body = json.dumps({"ref": "refs/heads/main", "after": sha}).encode()
     signature = hmac.new(_SECRET.encode(), body, hashlib.sha256).hexdigest()
@@ -54,7 +54,7 @@ def hint(stage: DemoStage, repository_id: str) -> None:
 
 
 def told(stage: DemoStage, service_id: str) -> dict[str, Any]:
-    """The ledger's rows of a service's newest desired state, by stage."""
+    """Ledger rows of a service's newest desired state by stage."""
     edges = stage.ask(_LEDGER, id=service_id)["ledger"]["edges"]
     newest = max(edge["node"]["sequence"] for edge in edges)
     nodes = [edge["node"] for edge in edges if edge["node"]["sequence"] == newest]
@@ -62,10 +62,10 @@ def told(stage: DemoStage, service_id: str) -> dict[str, Any]:
 
 
 def seconds(text: str) -> float:
-    """A time of the API, in seconds since 1970."""
+    """Converts a time of the API to seconds since 1970."""
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
 def run(*command: str) -> None:
-    """Run a program of the baseline, which must not fail."""
+    """Runs a program of the baseline; raises if it fails."""
     subprocess.run(command, check=True, capture_output=True)

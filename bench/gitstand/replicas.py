@@ -1,4 +1,4 @@
-"""Redis and three replicas of the git cache as processes, and control planes' clients of them."""
+"""Starts Redis and three replicas of the git cache, and creates clients for them."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ _PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()"]
 
 
 class Replicas:
-    """Three of them, and where they are; gone at the end."""
+    """Three replicas and their addresses; stops them at the end."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,18 +67,18 @@ class Replicas:
         self._group.stop()
 
     def client(self, *names: str) -> RemoteGitCache:
-        """The git cache as a control plane sees it that knows these replicas, and no others."""
+        """Client of a control plane that knows only these replicas."""
         servers = tuple(self.addresses[name] for name in names)
         settings = PeerSettings(key=_KEY, servers=servers)
         return build_remote(settings, SystemClock(), look_seconds=3600)
 
     def owner(self, repository_id: RepositoryId) -> str:
-        """The name of the replica that follows a repository."""
+        """Name of the replica that owns a repository."""
         with Redis.from_url(self._redis) as client:
             return client.hget("{towline:git}:owners", repository_id).decode().split()[0]
 
     def memory(self, name: str) -> int:
-        """Bytes of a replica's main process, without what it shares with others."""
+        """Private memory of a replica's main process in bytes."""
         lines = Path(f"/proc/{self.pids[name]}/smaps_rollup").read_text().splitlines()
         return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
 
@@ -93,7 +93,7 @@ class Replicas:
                 except RedisError:
                     pass
                 time.sleep(0.1)
-        raise TimeoutError("replicas do not start")
+        raise TimeoutError("replicas did not start in time")
 
 
 def _redis() -> str:

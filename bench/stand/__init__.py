@@ -1,4 +1,4 @@
-"""The programs between which `bench.tunnel` measures: backend, relay, agents, a narrow line.
+"""Harness of `bench.tunnel`: backend, relay, agents and a narrow link.
 
-Each runs in a process of its own and says `ready <port>`; nothing here knows the goals.
+Each program runs in its own process and prints `ready <port>`. Goals are defined elsewhere.
 """

@@ -1,8 +1,8 @@
-"""Agents that have a tunnel and nothing else: `python -m bench.stand.agents`.
+"""Runs agents that only have a tunnel: `python -m bench.stand.agents`.
 
-Standard input is JSON: `hub` (host:port), `ca` (PEM of its authority), `tokens` (one an agent),
-`upstream` (port of a plain HTTP backend on 127.0.0.1), optionally `pipe` (a wss:// URL to reach
-the hub by). Announces how many milliseconds it took until all were connected.
+Standard input is JSON: `hub` (host:port), `ca` (PEM text), `tokens` (one per agent), `upstream`
+(port of a plain HTTP backend on 127.0.0.1), and optionally `pipe` (wss:// URL of the hub). Prints
+the milliseconds until all were connected.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ AT_ONCE = 50
 
 
 class Counted(TunnelClient):
-    """Says when its tunnel is open."""
+    """Counts open tunnels."""
 
     opened: asyncio.Event
 
@@ -38,7 +38,7 @@ class Counted(TunnelClient):
 
 
 async def main() -> None:
-    """Connect all, then serve until killed."""
+    """Connects all agents, then serves until killed."""
     given = json.loads(sys.stdin.read())
     tasks = Tasks("agents")
     if given["pipe"]:
@@ -56,7 +56,7 @@ async def main() -> None:
 
     began = time.perf_counter()
     await asyncio.gather(*(connect(token) for token in given["tokens"]))
-    # As the agent itself does (`towline.agent`).
+    # As the real agent does (`towline.agent`).
     gc.freeze()
     announce(int((time.perf_counter() - began) * 1000))
     await asyncio.Event().wait()

@@ -1,8 +1,8 @@
-"""What stands behind every system: `python -m bench.stand.backend`.
+"""HTTP backend of all measured systems: `python -m bench.stand.backend`.
 
-GET /small (2 KB), /bytes?n= (random), /list?n= (JSON as an API server lists), /watch?rate=
-(chunked, each event bears its monotonic time in ns), /hang (chunked, nothing more comes), /echo
-(101, then all bytes back), POST /sink. The path may stand behind any prefix.
+GET /small (2 KB), /bytes?n= (random), /list?n= (JSON of an API server's list), /watch?rate=
+(chunked; each event has its monotonic time in ns), /hang (chunked, without further data), /echo
+(101, then echoes all bytes), POST /sink. Paths may have any prefix.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ PADDING = "p" * 160
 
 
 def _listed(size: int) -> bytes:
-    """Pods as an API server lists them, each with its own names and times."""
+    """List of pods as from an API server, with distinct names and times."""
     choice = random.Random(2)
     text = b""
     while len(text) < size:
@@ -53,7 +53,7 @@ LISTED = _listed(256 << 10)
 
 
 class Backend(asyncio.Protocol):
-    """One connection, one request after the other."""
+    """Serves the requests of one connection in sequence."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport
@@ -90,7 +90,7 @@ class Backend(asyncio.Protocol):
             pass
 
     def _step(self) -> bool:
-        """Take one head, or a part of a body, off what has come."""
+        """Consumes one request head, or a part of a body, from the buffer."""
         if self._sinking:
             taken = min(self._sinking, len(self._pending))
             self._sinking -= taken
@@ -148,7 +148,7 @@ class Backend(asyncio.Protocol):
 
 
 async def main() -> None:
-    """Serve until killed."""
+    """Serves until killed."""
     server = await asyncio.get_running_loop().create_server(Backend, "127.0.0.1", 0, backlog=4096)
     announce(server.sockets[0].getsockname()[1])
     await server.serve_forever()

@@ -1,4 +1,4 @@
-"""A real API server behind the real agent: what the way adds."""
+"""Measures the overhead for a real API server with a real agent."""
 
 import asyncio
 import ssl
@@ -24,14 +24,14 @@ metadata: {name: box, namespace: default}
 spec: {containers: [{name: main, image: "box:1"}]}
 """
 
-# As the agent sends requests; that the API server judges twice is no cost of the tunnel.
+# The agent impersonates too: the API server's second authorization is no cost of the tunnel.
 IMPERSONATING = "Impersonate-User: bench\r\nImpersonate-Group: system:masters\r\n"
 
 Address = tuple[str, int, ssl.SSLContext]
 
 
 async def measure(stand: Stand, report: Report) -> None:
-    """Latency of a small GET and the rate of an exec, through the door and past it."""
+    """Measures a small GET and an exec, through the Kubernetes proxy and directly."""
     member = stand.stage.members["dev"]
     wait_until("the agent of dev", lambda: "kube-system" in _through(stand, "get", "ns"))
     await _measure_get(stand, member, report)
@@ -77,7 +77,7 @@ async def _latencies(address: Address, path: str, token: str, fields: str = "") 
         writer.write(request.encode())
         head = (await reader.readuntil(END_OF_HEAD)).lower()
         if not head.startswith(b"http/1.1 200"):
-            raise RuntimeError(f"answered {head[:80]!r}")
+            raise RuntimeError(f"unexpected response {head[:80]!r}")
         length = head.split(b"content-length:")[1].split(b"\r\n")[0]
         await reader.readexactly(int(length))
         found.append(time.perf_counter() - began)
@@ -113,7 +113,7 @@ async def _measure_exec(stand: Stand, member: Member, report: Report) -> None:
 
 
 async def _exec(kubectl: list[str]) -> float:
-    """MB/s of the output of a program in a pod."""
+    """Output rate of a program in a pod in MB/s."""
     command = ["exec", "-n", "default", "box", "--", "head", "-c", str(EXEC_BYTES), "/dev/zero"]
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
@@ -129,7 +129,7 @@ async def _exec(kubectl: list[str]) -> float:
 
 
 def _through(stand: Stand, *args: str) -> str:
-    """What kubectl prints through the door."""
+    """Runs kubectl through the Kubernetes proxy; returns its output."""
     member = stand.stage.members["dev"]
     access = type(member.access)(stand.stage.member_kubeconfig(), "")
     return access.kubectl(*args, program=member.kubectl_program)

@@ -1,4 +1,4 @@
-"""Many at once: agents, idle watches, and coming and going for a while."""
+"""Measures many agents, idle watches, and connection churn."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ LEAVING_SECONDS = 30.0
 
 
 async def measure(stand: Stand, report: Report) -> None:
-    """Memory of what is there and does nothing."""
+    """Memory of idle agents and watches."""
     await _watches(stand, report)
     tokens = stand.deploy_tokens([f"idle-{number}" for number in range(AGENTS)])
     before = resident(stand.hub_pid)
@@ -31,7 +31,7 @@ async def measure(stand: Stand, report: Report) -> None:
 
 
 async def _reconnect(stand: Stand, report: Report, tokens: list[str]) -> None:
-    """The same agents again, as after a restart; whose processor time it is, too."""
+    """Reconnects the same agents, as after a restart; measures CPU time of hub and agents."""
     await asyncio.sleep(SETTLE_SECONDS)
     before = cpu_seconds([stand.hub_pid])
     with stand.agents_with(tokens) as agents:
@@ -64,7 +64,7 @@ async def _watches(stand: Stand, report: Report) -> None:
 
 
 async def measure_churn(stand: Stand, report: Report) -> None:
-    """Requests of all kinds, ended in all ways; then descriptors and memory are as before."""
+    """Sends all kinds of requests with all kinds of endings; checks for leaks afterwards."""
     pids = stand.door.pids
     await _churn(stand.door, CHURN_SECONDS / 2)
     await asyncio.sleep(SETTLE_SECONDS)

@@ -1,4 +1,4 @@
-"""Narrow lines between hub and agent: small requests beside bulk."""
+"""Measures a narrow link between hub and agent: small requests during bulk downloads."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ ROUND_TRIP_MS = DELAY * 2 * 1000
 
 
 async def measure(stand: Stand, report: Report) -> None:
-    """100 Mbit/s and 50 ms there and back: four downloads beside small requests one by one."""
+    """Link of 100 Mbit/s with 50 ms round trip: small requests during four downloads."""
     with (
         running("shaper", stand.agents_port, RATE, DELAY) as (_, port),
         stand.agents(["narrow"], port) as agent,
@@ -41,7 +41,7 @@ async def _beside_bulk(system: System, report: Report) -> None:
 
 
 async def _lists(system: System, report: Report) -> None:
-    """Lists of objects are packed, random bytes are not."""
+    """Compares lists of objects, which are compressed, with random bytes, which are not."""
     lists, plain = [], []
     for _ in range(3):
         plain.append(await fetch(system, BODY, "bytes") / 1e6)

@@ -1,4 +1,4 @@
-"""The users of the stand: requests by a protocol of our own, as light as Python allows."""
+"""Load generator with a minimal HTTP client."""
 
 import asyncio
 import json
@@ -12,9 +12,9 @@ END_OF_HEAD = b"\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A way to the backend: where users connect, what stands before each path, who they are.
+    """A route to the backend: address, path prefix and credentials.
 
-    `pids`: the processes between user and backend. `tls`: a client's context, if any.
+    `pids`: processes between user and backend. `tls`: the client's TLS context, or None.
     """
 
     name: str
@@ -24,7 +24,7 @@ class System:
     pids: Sequence[int] = ()
 
     def head(self, path: str, method: str = "GET", *fields: str) -> bytes:
-        """The bytes of a request without body."""
+        """Formats the head of a request without a body."""
         lines = [f"{method} {self.prefix}{path} HTTP/1.1", "Host: bench"]
         if self.token:
             lines.append(f"Authorization: Bearer {self.token}")
@@ -33,28 +33,28 @@ class System:
 
 @dataclass(slots=True)
 class Tally:
-    """What was measured: seconds of each request."""
+    """Measured seconds of each request."""
 
     latencies: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
+        """Requests per second."""
         return len(self.latencies) / self.seconds
 
     def percentile(self, part: float) -> float:
-        """Seconds."""
+        """Percentile in seconds."""
         return percentile(self.latencies, part)
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The value below which `part` of all are."""
+    """Percentile of values for `part` (0 to 1)."""
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 
 class Getter(asyncio.Protocol):
-    """Asks the same again and again on one connection; the answers have a Content-Length."""
+    """Repeats one request on a connection; responses must have a Content-Length."""
 
     def __init__(self, request: bytes, tally: Tally, pause: float = 0.0) -> None:
         self._request, self._tally, self._pause = request, tally, pause
@@ -104,7 +104,7 @@ class Getter(asyncio.Protocol):
 
 def _length(head: bytes) -> int:
     if not head.startswith(b"HTTP/1.1 200"):
-        raise RuntimeError(f"answered {head[:80]!r}")
+        raise RuntimeError(f"unexpected response {head[:80]!r}")
     at = head.lower().index(b"content-length:") + 15
     return int(head[at:].split(b"\r\n", 1)[0])
 
@@ -112,7 +112,7 @@ def _length(head: bytes) -> int:
 async def ask_often(
     system: System, path: str, connections: int, seconds: float, pause: float = 0.0
 ) -> Tally:
-    """As many requests as go through, each connection one at a time."""
+    """Sends requests at full speed, one at a time per connection."""
     tally, loop = Tally(), asyncio.get_running_loop()
     request = system.head(path)
     getters = []
@@ -131,7 +131,7 @@ async def ask_often(
 
 
 async def fetch(system: System, size: int, kind: str = "bytes") -> float:
-    """Bytes a second of one download."""
+    """Bytes per second of one download."""
     tally = Tally()
     request = system.head(f"/{kind}?n={size}")
     _, getter = await asyncio.get_running_loop().create_connection(
@@ -143,7 +143,7 @@ async def fetch(system: System, size: int, kind: str = "bytes") -> float:
 
 
 class Downloads:
-    """Downloads in the background, until stopped."""
+    """Background downloads until stopped."""
 
     def __init__(self, system: System, size: int, count: int) -> None:
         self.received = 0
@@ -161,19 +161,19 @@ class Downloads:
             writer.close()
 
     async def stop(self) -> None:
-        """End all."""
+        """Stops all downloads."""
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
 
 
 async def connect(system: System) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection of a user."""
+    """Opens a connection of a user."""
     return await asyncio.open_connection("127.0.0.1", system.port, limit=1 << 20)
 
 
 async def upgrade(system: System) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection that echoes."""
+    """Opens an upgraded connection to the echo path."""
     reader, writer = await connect(system)
     writer.write(system.head("/echo", "POST", "Connection: Upgrade", "Upgrade: SPDY/3.1"))
     head = await reader.readuntil(END_OF_HEAD)
@@ -183,7 +183,7 @@ async def upgrade(system: System) -> tuple[asyncio.StreamReader, asyncio.StreamW
 
 
 async def echo_round_trips(system: System, seconds: float) -> float:
-    """Round trips of 64 bytes a second over one upgraded connection."""
+    """Round trips of 64 bytes per second over one upgraded connection."""
     reader, writer = await upgrade(system)
     count, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
@@ -195,7 +195,7 @@ async def echo_round_trips(system: System, seconds: float) -> float:
 
 
 async def echo_bytes(system: System, size: int) -> float:
-    """Bytes a second there and back over one upgraded connection."""
+    """Echoed bytes per second over one upgraded connection."""
     reader, writer = await upgrade(system)
     began = time.perf_counter()
     sending = asyncio.ensure_future(_send(writer, size))
@@ -216,7 +216,7 @@ async def _send(writer: asyncio.StreamWriter, size: int) -> None:
 
 
 async def watch(system: System, rate: int, seconds: float) -> list[float]:
-    """Ages of a watch's events at their arrival, in seconds."""
+    """Latency of a watch's events in seconds."""
     reader, writer = await connect(system)
     writer.write(system.head(f"/watch?rate={rate}"))
     await reader.readuntil(END_OF_HEAD)
@@ -231,10 +231,10 @@ async def watch(system: System, rate: int, seconds: float) -> list[float]:
 
 
 async def hang(system: System, count: int, at_once: int = 100) -> list[asyncio.StreamWriter]:
-    """Idle watches."""
+    """Opens idle watches."""
     turn = asyncio.Semaphore(at_once)
 
-    async def one() -> asyncio.StreamWriter:
+    async def open_watch() -> asyncio.StreamWriter:
         async with turn:
             reader, writer = await connect(system)
             writer.write(system.head("/hang?watch=1"))
@@ -243,4 +243,4 @@ async def hang(system: System, count: int, at_once: int = 100) -> list[asyncio.S
                 raise RuntimeError(f"no watch: {head[:200]!r}")
             return writer
 
-    return await asyncio.gather(*(one() for _ in range(count)))
+    return await asyncio.gather(*(open_watch() for _ in range(count)))

@@ -1,4 +1,4 @@
-"""Programs of the stand: started, asked for their port, their CPU and memory read, ended."""
+"""Starts and stops the harness's programs, and reads their CPU time and memory."""
 
 import os
 import subprocess
@@ -14,9 +14,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def announce(port: int) -> None:
-    """Say that this program is ready, with where it listens or another number of its own.
+    """Prints that this program is ready, with its port or another number.
 
-    From here on it ends with the one that has started it, however that one ends.
+    Afterwards the program ends with its parent process, even if that is killed.
     """
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     print(f"ready {port}", flush=True)
@@ -29,7 +29,7 @@ def _end_with(parent: int) -> None:
 
 
 class Program:
-    """A module of this package in a process of its own."""
+    """Runs a module of this package in its own process."""
 
     def __init__(self, module: str, *args: object, stdin: str = "") -> None:
         self._process = subprocess.Popen(
@@ -44,7 +44,7 @@ class Program:
         self.pid = self._process.pid
 
     def wait_ready(self) -> int:
-        """The number that it announces. RuntimeError: it has ended instead."""
+        """Returns the announced number. RuntimeError: the program ended instead."""
         assert self._process.stdout is not None
         word, _, number = self._process.stdout.readline().partition(" ")
         if word != "ready":
@@ -52,7 +52,7 @@ class Program:
         return int(number)
 
     def stop(self) -> None:
-        """Kill it."""
+        """Kills the program."""
         self._process.kill()
         self._process.wait()
         assert self._process.stdout is not None
@@ -61,7 +61,7 @@ class Program:
 
 @contextmanager
 def running(module: str, *args: object, stdin: str = "") -> Generator[tuple[Program, int]]:
-    """A program and what it has announced; killed in the end."""
+    """Starts a program; yields it with its announced number; kills it at the end."""
     program = Program(module, *args, stdin=stdin)
     try:
         yield program, program.wait_ready()
@@ -70,7 +70,7 @@ def running(module: str, *args: object, stdin: str = "") -> Generator[tuple[Prog
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """User and system time of some processes, as proc(5) gives it."""
+    """User and system CPU time of processes, from proc(5)."""
     total = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -79,10 +79,10 @@ def cpu_seconds(pids: Sequence[int]) -> float:
 
 
 def resident(pid: int) -> int:
-    """Resident bytes of a process."""
+    """Resident memory of a process in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
 
 
 def descriptors(pid: int) -> int:
-    """Open files of a process."""
+    """Number of open files of a process."""
     return len(os.listdir(f"/proc/{pid}/fd"))

@@ -1,9 +1,9 @@
-"""The baseline: the same way by the usual libraries, `python -m bench.stand.relay hub|agent`.
+"""Baseline relay built from standard libraries: `python -m bench.stand.relay hub|agent`.
 
-Starlette on uvicorn passes requests as protobuf messages over one gRPC stream to an agent that
-asks by an aiohttp client. One fixed token, no authorization, no audit, no upgrade, a queue an
-answer. `hub CERTIFICATE KEY HTTP_PORT` announces the port for its agent; `agent HUB_PORT CA
-BACKEND_PORT`.
+Starlette on uvicorn sends requests as protobuf messages over one gRPC stream to an agent, which
+uses an aiohttp client. It has one fixed token, no authorization, no audit, no upgrades, and one
+queue per response. `hub CERTIFICATE KEY HTTP_PORT` prints the port for its agent. Usage of the
+agent: `agent HUB_PORT CA BACKEND_PORT`.
 """
 
 import asyncio
@@ -32,23 +32,23 @@ WAITING = 64
 
 
 def packed(message: Frame) -> bytes:
-    """A message as it travels."""
+    """Encodes a message."""
     return message.SerializeToString()
 
 
 def frame(number: int, kind: str, value: bytes = b"") -> Frame:
-    """A message: whose it is, what it is, its bytes."""
+    """Builds a message from request number, kind and bytes."""
     return Frame(type_url=f"{number}:{kind}", value=value)
 
 
 def parts(message: Frame) -> tuple[int, str, bytes]:
-    """Number, kind, value of a message."""
+    """Request number, kind and bytes of a message."""
     number, _, kind = message.type_url.partition(":")
     return int(number), kind, message.value
 
 
 class Hub:
-    """The Starlette side."""
+    """The hub's side of the relay."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -57,7 +57,7 @@ class Hub:
         self.connected = asyncio.Event()
 
     async def tunnel(self, messages: AsyncIterator[Frame], _: Any) -> AsyncIterator[Frame]:
-        """The agent's call."""
+        """Serves the agent's stream."""
         tasks = Tasks("relay")
         tasks.spawn("answers", self._take(messages))
         self.connected.set()
@@ -71,7 +71,7 @@ class Hub:
                 await answer.put((kind, value))
 
     async def serve(self, request: Request) -> Response:
-        """One request of a user."""
+        """Serves one request of a user."""
         if request.headers.get("authorization") != TOKEN:
             return Response(status_code=401)
         number = next(self._numbers)
@@ -95,7 +95,7 @@ class Hub:
 
 
 async def run_hub(certificate: bytes, key: bytes, port: str) -> None:
-    """Serve users and the agent until killed."""
+    """Serves users and the agent until killed."""
     hub = Hub()
     handler = grpc.stream_stream_rpc_method_handler(
         hub.tunnel,
@@ -118,7 +118,7 @@ async def run_hub(certificate: bytes, key: bytes, port: str) -> None:
 
 
 async def run_agent(port: str, ca: bytes, backend: str) -> None:
-    """Ask the backend what the hub wants asked, until killed."""
+    """Forwards the hub's requests to the backend until killed."""
     credentials = grpc.ssl_channel_credentials(ca)
     channel = grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials)
     call = channel.stream_stream(METHOD, packed, Frame.FromString)()
@@ -150,7 +150,7 @@ async def _ask(
 
 
 def main(role: str, *arguments: str) -> None:
-    """Run one side."""
+    """Runs one side."""
     if role == "hub":
         certificate, key, port = arguments
         uvloop.run(run_hub(Path(certificate).read_bytes(), Path(key).read_bytes(), port))

@@ -1,4 +1,4 @@
-"""Small requests to an agent that another replica holds: two control planes on one store."""
+"""Measures requests to an agent of another replica, with two control planes on one store."""
 
 import json
 import tempfile
@@ -23,7 +23,7 @@ GOAL_GET16 = 0.5
 
 
 async def measure(stand: Stand, report: Report) -> None:
-    """Through the replica that holds the agent, and through the other one."""
+    """Compares the replica that has the agent with the other one."""
     rates: dict[str, list[float]] = defaultdict(list)
     with _fleet() as fleet, _systems(fleet, stand.backend) as systems:
         for _ in range(ROUNDS):
@@ -65,7 +65,7 @@ def _fleet() -> Generator[Fleet]:
 
 @contextmanager
 def _systems(fleet: Fleet, backend: int) -> Generator[tuple[System, System]]:
-    """The way by the holder, and the way by the other replica."""
+    """Systems for the replica with the agent, and for the other one."""
     near, far = fleet.replicas
     cluster = fleet.cluster()
     given = {

@@ -1,4 +1,4 @@
-"""Three replicas on one PostgreSQL and one Redis, with agents that know all three, under load."""
+"""Measures three replicas under load, with shared PostgreSQL and Redis."""
 
 import asyncio
 import itertools
@@ -52,7 +52,7 @@ _SERVICES = """query ($repository: ID!, $after: String) {
 
 @asynccontextmanager
 async def replicated(say: Say) -> AsyncGenerator[tuple[Replicas, Stage]]:
-    """Three replicas and a stage without agents yet."""
+    """Starts three replicas and a stage without agents."""
     postgres, redis = find_postgres(), find_redis()
     if postgres is None or redis is None:
         raise RuntimeError("PostgreSQL and Redis are needed")
@@ -67,7 +67,7 @@ async def replicated(say: Say) -> AsyncGenerator[tuple[Replicas, Stage]]:
         first = replicas.replicas[0]
         hub = Hub(
             Target(first.url, first.token),
-            tuple(f"127.0.0.1:{one.agents}" for one in replicas.replicas),
+            tuple(f"127.0.0.1:{replica.agents}" for replica in replicas.replicas),
             (first.data / "tls" / "ca.crt").read_text(),
             ProcessGauge(first.pid),
             git=git,
@@ -83,9 +83,9 @@ async def replicated(say: Say) -> AsyncGenerator[tuple[Replicas, Stage]]:
 
 
 class Users:
-    """Ask replicas that are up, `rate` times a second in sum as long as answers are not too slow.
+    """Users that send a total of `rate` requests per second, unless responses are too slow.
 
-    `WRITES` of it are changes. What fails is asked `again` times more, of another replica.
+    A share of `WRITES` are changes. Failed requests are retried `again` times with another replica.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Users:
 
     @asynccontextmanager
     async def at_work(self) -> AsyncGenerator[None]:
-        """They ask as long as the block lasts."""
+        """Sends requests during the block."""
         over = asyncio.Event()
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as http:
@@ -126,7 +126,9 @@ class Users:
         question, tried = self._question(), None
         for turn in range(1 + self._again):
             self.repeated[number] += turn > 0
-            tried = random.choice([one for one in self._replicas.up if one is not tried])
+            tried = random.choice(
+                [replica for replica in self._replicas.up if replica is not tried]
+            )
             if await answered(http, tried, question):
                 return True
         return False
@@ -138,30 +140,30 @@ class Users:
         return {"query": _WRITE, "variables": {"id": id, "turn": str(next(self._turns))}}
 
 
-async def answered(http: aiohttp.ClientSession, one: Replica, question: Json) -> bool:
-    """Whether a replica answers without an error."""
-    headers = {"authorization": f"Bearer {one.token}"}
+async def answered(http: aiohttp.ClientSession, replica: Replica, question: Json) -> bool:
+    """Sends a request; returns true for a response without errors."""
+    headers = {"authorization": f"Bearer {replica.token}"}
     try:
-        async with http.post(f"{one.url}/gql", json=question, headers=headers) as answer:
+        async with http.post(f"{replica.url}/gql", json=question, headers=headers) as answer:
             return answer.status == 200 and "errors" not in await answer.json()
     except (aiohttp.ClientError, TimeoutError):
         return False
 
 
 async def roll(report: Report, replicas: Replicas, stage: Stage) -> None:
-    """Restart each replica in turn while users ask."""
+    """Restarts each replica in turn while users send requests."""
     users = Users(replicas, stage.fleet.clusters)
-    agents = {one.pid for one in stage.crowds}
+    agents = {crowd.pid for crowd in stage.crowds}
     before, began = spent(agents), time.monotonic()
     async with users.at_work():
-        for one in replicas.replicas:
-            stage.say(f"restarting {one.name}")
-            await _restart(one)
+        for replica in replicas.replicas:
+            stage.say(f"restarting {replica.name}")
+            await _restart(replica)
         used, took = spent(agents), time.monotonic() - began
     name = f"three replicas restarted in turn, {stage.size} agents: requests that failed"
     report.add(name, [users.failed], "", goal=0)
     report.add("the same, requests", [len(users.took)], "")
-    report.add("the same, requests a second", [len(users.took) / took], "1/s")
+    report.add("the same, requests per second", [len(users.took) / took], "1/s")
     for kind in sorted(used):
         report.add(f"the same, what {kind} take", [(used[kind] - before[kind]) / took], "cores")
     report.add("the same, p99", [1000 * percentile(users.took, 0.99)], "ms")
@@ -171,19 +173,19 @@ async def roll(report: Report, replicas: Replicas, stage: Stage) -> None:
     report.add(f"then a commit to all of {stage.size}", [max(spread)], "s", goal=10)
 
 
-async def _restart(one: Replica) -> None:
-    """As a load balancer and a supervisor would: no new requests, an end, a start."""
-    one.is_up = False
+async def _restart(replica: Replica) -> None:
+    """Restarts a replica as a load balancer and supervisor would: drain, stop, start."""
+    replica.is_up = False
     await asyncio.sleep(NOTICED_S)
-    one.drain()
-    if code := await asyncio.to_thread(one.wait_ended):
-        raise RuntimeError(f"replica {one.name} ended with {code}")
-    one.start()
-    await asyncio.to_thread(one.wait_ready)
+    replica.drain()
+    if code := await asyncio.to_thread(replica.wait_ended):
+        raise RuntimeError(f"replica {replica.name} ended with {code}")
+    replica.start()
+    await asyncio.to_thread(replica.wait_ready)
 
 
 async def kill_one(report: Report, replicas: Replicas, stage: Stage) -> None:
-    """One replica dies while users ask; those that it did not answer ask another one."""
+    """Kills one replica while users send requests; failed requests go to another replica."""
     victim, users = (
         replicas.replicas[-1],
         Users(replicas, stage.fleet.clusters, KILLED_RATE, again=3),
@@ -210,22 +212,22 @@ async def kill_one(report: Report, replicas: Replicas, stage: Stage) -> None:
 
 
 async def kill_all(report: Report, replicas: Replicas, stage: Stage, away: float) -> None:
-    """All die right after users have changed every service; then somebody commits.
+    """Kills all replicas right after every service was changed, then commits.
 
-    Nobody hints at that commit: the webhook has found nobody.
+    The webhook of that commit is lost, as no replica is running.
     """
     await stage.look()
     stage.say("changing every service, then killing all replicas")
     await asyncio.to_thread(_move, stage)
-    for one in replicas.replicas:
-        one.kill()
+    for replica in replicas.replicas:
+        replica.kill()
     sha = await asyncio.to_thread(stage.fleet.commit, next(stage.versions))
     await asyncio.sleep(away)
     stage.say("starting all replicas")
-    for one in replicas.replicas:
-        one.start()
-    for one in replicas.replicas:
-        await asyncio.to_thread(one.wait_ready)
+    for replica in replicas.replicas:
+        replica.start()
+    for replica in replicas.replicas:
+        await asyncio.to_thread(replica.wait_ready)
     began = time.monotonic()
     took = await _until_there(stage, sha) - began
     name = f"all replicas away for {away:.0f} s: what was asked before and committed meanwhile"
@@ -234,24 +236,24 @@ async def kill_all(report: Report, replicas: Replicas, stage: Stage, away: float
 
 
 def _move(stage: Stage) -> None:
-    """Give each service the folder of the next group."""
+    """Moves each service to the folder of the next group."""
     client = stage.hub.client()
     wanted, found = _wanted(stage), services(client, stage.fleet.repository_id)
     for start in range(0, len(found), _BATCH):
         lines = [
-            _MOVE.format(n=n, id=one["id"], folder=wanted[one["cluster"]["id"]])
-            for n, one in enumerate(found[start : start + _BATCH])
+            _MOVE.format(n=n, id=service["id"], folder=wanted[service["cluster"]["id"]])
+            for n, service in enumerate(found[start : start + _BATCH])
         ]
         client.ask(f"mutation {{ {' '.join(lines)} }}")
 
 
 def _wanted(stage: Stage) -> dict[str, str]:
-    """The folder of the next group, by cluster."""
-    return {one["id"]: folder_of(n + 1) for n, one in enumerate(stage.fleet.clusters)}
+    """Folders of the next group by cluster."""
+    return {cluster["id"]: folder_of(n + 1) for n, cluster in enumerate(stage.fleet.clusters)}
 
 
 def services(client: Client, repository_id: str) -> list[Json]:
-    """All services of a repository, as the API shows them."""
+    """Fetches all services of a repository from the API."""
     after, found = None, []
     while True:
         said = client.ask(_SERVICES, repository=repository_id, after=after)
@@ -263,24 +265,24 @@ def services(client: Client, repository_id: str) -> list[Json]:
 
 
 async def _until_there(stage: Stage, sha: str) -> float:
-    """When the last agent had told that it holds its service as of this commit; monotonic."""
+    """Monotonic time when the last agent reported its service at this commit."""
     client, folders = stage.hub.client(), _wanted(stage)
     told: dict[str, tuple[str, float]] = {}
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         await asyncio.sleep(LOOK_S)
         for said in await stage.look():
-            told |= {one[1]: (one[3], one[5]) for one in said["settled"]}
+            told |= {row[1]: (row[3], row[5]) for row in said["settled"]}
         found = await asyncio.to_thread(services, client, stage.fleet.repository_id)
         if len(found) == stage.size and all(
-            one["sha"] == sha
-            and one["git"]["folder"] == folders[one["cluster"]["id"]]
-            and told.get(one["id"], ("", 0.0))[0] == one["digest"]
-            for one in found
+            service["sha"] == sha
+            and service["git"]["folder"] == folders[service["cluster"]["id"]]
+            and told.get(service["id"], ("", 0.0))[0] == service["digest"]
+            for service in found
         ):
             return max(at for _, at in told.values())
-    raise RuntimeError(f"not everything was there after {PATIENCE_S:.0f} s")
+    raise RuntimeError(f"not all agents reported the commit within {PATIENCE_S:.0f} s")
 
 
 async def _links(stage: Stage) -> int:
-    return sum(one["links"] for one in await stage.look())
+    return sum(answer["links"] for answer in await stage.look())

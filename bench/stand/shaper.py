@@ -1,7 +1,7 @@
-"""A narrow line: `python -m bench.stand.shaper PORT BYTES_A_SECOND DELAY_S`.
+"""Simulates a narrow link: `python -m bench.stand.shaper PORT BYTES_A_SECOND DELAY_S`.
 
-What connects is led to 127.0.0.1:PORT; each direction has the rate, the one-way delay and a
-queue of 600 KB. Receive buffers are small, else the kernel would hide megabytes.
+Forwards connections to 127.0.0.1:PORT. Each direction has the rate, the one-way delay and a queue
+of 600 KB. Receive buffers are small, as the kernel would buffer megabytes otherwise.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ PIECE = 16_384
 
 
 async def carry(source: socket.socket, sink: socket.socket, rate: float, delay: float) -> None:
-    """One direction: pieces leave in order, each when the line is free, and arrive later."""
+    """Forwards one direction: sends chunks in order at the rate, and delivers them with delay."""
     loop = asyncio.get_running_loop()
     line: deque[tuple[float, bytes]] = deque()
     moved = asyncio.Event()
@@ -65,7 +65,7 @@ def _socket() -> socket.socket:
 
 
 async def main(port: int, rate: float, delay: float) -> None:
-    """Lead every connection on, until killed."""
+    """Forwards every connection until killed."""
     loop, tasks = asyncio.get_running_loop(), Tasks("shaper")
     listening = _socket()
     listening.bind(("127.0.0.1", 0))
@@ -75,8 +75,8 @@ async def main(port: int, rate: float, delay: float) -> None:
         near, _ = await loop.sock_accept(listening)
         far = _socket()
         await loop.sock_connect(far, ("127.0.0.1", port))
-        for one in (near, far):
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for end in (near, far):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         tasks.spawn("there", carry(near, far, rate, delay))
         tasks.spawn("back", carry(far, near, rate, delay))
 

@@ -1,4 +1,4 @@
-"""Small requests: how many, at what cost, how late."""
+"""Measures throughput, CPU cost and latency of small requests."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ QUERY = {"query": "{ clusters(first: 50) { edges { node { id name pingedAt } } }
 
 
 async def measure(stand: Stand, report: Report) -> None:
-    """Requests a second at 1, 16 and 128 connections, and the CPU of each."""
+    """Requests per second with 1, 16 and 128 connections, and CPU time per request."""
     rates: dict[tuple[str, int], list[float]] = defaultdict(list)
     costs: dict[tuple[str, int], list[float]] = defaultdict(list)
     systems = [stand.direct, stand.relay, stand.door]
@@ -72,7 +72,7 @@ async def _one(system: System, connections: int) -> tuple[Tally, float]:
 
 
 async def measure_websocket(stand: Stand, report: Report) -> None:
-    """The same requests where the agent's connection goes through a WebSocket."""
+    """The same requests with an agent that connects through a WebSocket."""
     url = f"wss://127.0.0.1:{stand.https_port}"
     with stand.agents(["websocket"], pipe=url) as agent:
         way = stand.through("websocket", agent)
@@ -94,7 +94,7 @@ async def measure_websocket(stand: Stand, report: Report) -> None:
 
 
 async def measure_beside_the_api(stand: Stand, report: Report) -> None:
-    """p99 of small requests while the API of the same process is at half of its limit."""
+    """p99 of small requests while the API of the same process is at half of its capacity."""
     url = stand.stage.http_url + "/gql"
     headers = {"Authorization": f"Bearer {stand.token}"}
     quiet, beside = [], []
@@ -107,9 +107,9 @@ async def measure_beside_the_api(stand: Stand, report: Report) -> None:
             tally = await ask_often(stand.door, "/small", 4, 2.0, pause=0.01)
             beside.append(tally.percentile(0.99) * 1000)
             await load
-    report.add("API queries a second at its limit", [limit], "1/s")
+    report.add("API queries per second at its limit", [limit], "1/s")
     report.add(
-        "GET p99 beside the API at half of it",
+        "GET p99 with the API at half of it",
         beside,
         "ms",
         baseline="quiet",
@@ -121,7 +121,7 @@ async def measure_beside_the_api(stand: Stand, report: Report) -> None:
 async def _queries(
     session: aiohttp.ClientSession, url: str, seconds: float, rate: float | None
 ) -> float:
-    """Ask the API, at a rate or as often as 4 users can; how often a second."""
+    """Queries the API at a rate, or at the full speed of 4 users; returns queries per second."""
     loop = asyncio.get_running_loop()
     began, count = loop.time(), 0
 

@@ -1,4 +1,4 @@
-"""Who of a stand uses the processors: all processes below this one, by what they are."""
+"""Accounts CPU time of all descendant processes by role."""
 
 import os
 from collections import defaultdict
@@ -10,11 +10,9 @@ _STORES = ("postgres", "redis-server")
 
 
 def spent(agents: Collection[int]) -> Mapping[str, float]:
-    """CPU seconds until now of `users` (this process), `agents` (those pids), `stores` and
-    `replicas`.
+    """CPU seconds of `users` (this process), `agents` (those pids), `stores` and `replicas`.
 
-    What has ended counts with whoever has waited for it; what this process has waited for are
-    replicas.
+    An ended process counts for its parent; ended children of this process count as replicas.
     """
     found = defaultdict[str, float](float)
     stats = {pid: _stat(pid) for pid in _pids()}
@@ -33,11 +31,11 @@ Stat = tuple[str, int, float, float]
 
 
 def _pids() -> list[int]:
-    return [int(one) for one in os.listdir("/proc") if one.isdecimal()]
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
 
 
 def _stat(pid: int) -> Stat | None:
-    """Name, parent, CPU seconds of its own and of its ended children; see proc(5)."""
+    """Name, parent, and CPU seconds of a process and its ended children; see proc(5)."""
     try:
         head, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
     except OSError:

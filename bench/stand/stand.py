@@ -1,4 +1,4 @@
-"""Everything that `bench.tunnel` measures, started and joined."""
+"""Starts and connects all systems of `bench.tunnel`."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ _CREATE = """mutation ($name: String!) { createCluster(attributes: {name: $name}
 
 
 class Stand:
-    """Control plane, real cluster with its agent, backend with its agent, relay."""
+    """Control plane, real cluster with an agent, backend with an agent, and relay."""
 
     def __init__(self) -> None:
         self._closing = ExitStack()
@@ -45,11 +45,11 @@ class Stand:
 
     @property
     def hub_pid(self) -> int:
-        """The control plane's process."""
+        """Process id of the control plane."""
         return self.stage.control_plane_pid
 
     def through(self, cluster: str, agent: Program) -> System:
-        """The way through the door to a cluster."""
+        """System that reaches a cluster through the Kubernetes proxy."""
         pids = (self.hub_pid, agent.pid)
         return System("door", self.http_port, f"{PREFIX}/{cluster}", self.token, pids)
 
@@ -57,20 +57,20 @@ class Stand:
     def agents(
         self, names: Sequence[str], hub_port: int | None = None, pipe: str | None = None
     ) -> Generator[Program]:
-        """Agents of new clusters with these names, in one process, all connected."""
+        """Starts agents of new clusters in one process, and waits until all are connected."""
         with self.agents_with(self.deploy_tokens(names), hub_port, pipe) as program:
             yield program
 
     def deploy_tokens(self, names: Sequence[str]) -> list[str]:
-        """Make clusters; the token of each one's agent."""
+        """Creates clusters; returns their deploy tokens."""
         made = [self.stage.ask(_CREATE, name=name)["createCluster"] for name in names]
-        return [one["deployToken"] for one in made]
+        return [cluster["deployToken"] for cluster in made]
 
     @contextmanager
     def agents_with(
         self, tokens: Sequence[str], hub_port: int | None = None, pipe: str | None = None
     ) -> Generator[Program]:
-        """Agents of these tokens, in one process, all connected; `connected_in` seconds."""
+        """Starts agents for tokens in one process, and waits; sets `connected_in` (seconds)."""
         given = {
             "hub": f"127.0.0.1:{hub_port or self.agents_port}",
             "ca": self.stage.authority.read_text(),

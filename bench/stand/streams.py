@@ -1,4 +1,4 @@
-"""Bodies, upgraded connections, watches, and users who read slowly."""
+"""Measures large bodies, upgraded connections, watches, and slow readers."""
 
 import asyncio
 import random
@@ -28,7 +28,7 @@ Runs = dict[tuple[str, str], list[float]]
 
 
 async def measure(stand: Stand, report: Report) -> None:
-    """Bulk by 1 and 4, echo, watches; each system in random order in each round."""
+    """Measures 1 and 4 downloads, echo and watches; systems run in random order in each round."""
     runs: Runs = defaultdict(list)
     systems = [stand.direct, stand.relay, stand.door]
     for _ in range(ROUNDS):
@@ -85,13 +85,13 @@ async def _watches(system: System, runs: Runs) -> None:
     before = cpu_seconds(system.pids)
     found = await asyncio.gather(*(watch(system, EVENTS, WATCH_SECONDS) for _ in range(WATCHES)))
     used = cpu_seconds(system.pids) - before
-    ages = [age for one in found for age in one]
+    ages = [age for watched in found for age in watched]
     runs[system.name, "watch p99"].append(percentile(ages, 0.99) * 1000)
     runs[system.name, "watch CPU per 1000 events"].append(used / len(ages) * 1e6)
 
 
 async def measure_slow_reader(stand: Stand, report: Report) -> None:
-    """Four users of small requests, alone and beside one who reads 1 GB at 100 KB/s."""
+    """Small requests of four users, with and without a user who reads 1 GB at 100 KB/s."""
     await ask_often(stand.door, "/small", 4, 0.5)
     alone, beside, grown = [], [], []
     for _ in range(ROUNDS):
@@ -104,7 +104,7 @@ async def measure_slow_reader(stand: Stand, report: Report) -> None:
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
     report.add(
-        "get4 beside a slow reader",
+        "get4 with a slow reader",
         beside,
         "req/s",
         baseline="alone",

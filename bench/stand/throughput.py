@@ -1,7 +1,7 @@
-"""What one replica and what two do for each second of processor time.
+"""Compares the throughput per CPU second of one and of two replicas.
 
-On two cores the work of users, of agents and of PostgreSQL is in the way of a second replica; on
-cores of its own it adds as much as a request costs no more with it.
+On two cores, users, agents and PostgreSQL compete with a second replica. If a request costs no more
+CPU with two replicas, a second replica on its own cores adds its full capacity.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _LOOK_S = 0.2
 
 
 async def measure(report: Report, replicas: Replicas, stage: Stage) -> None:
-    """Queries of the API, and commits on their way through the git cache."""
+    """Measures API queries, and commits through the git cache."""
     *both, third = replicas.replicas
     third.kill()
     asked: dict[int, list[float]] = {1: [], 2: []}
@@ -57,8 +57,8 @@ async def measure(report: Report, replicas: Replicas, stage: Stage) -> None:
 
 
 async def _asked(some: Sequence[Replica]) -> float:
-    """Queries for each processor second of these replicas, by users who never rest."""
-    pids = [one.pid for one in some]
+    """API queries per CPU second of these replicas at full load."""
+    pids = [replica.pid for replica in some]
     before, count, until = cpu_seconds(pids), 0, time.monotonic() + LOAD_S
 
     async def user(number: int, http: aiohttp.ClientSession) -> None:
@@ -73,44 +73,44 @@ async def _asked(some: Sequence[Replica]) -> float:
 
 
 def _repositories(stage: Stage) -> list[Fleet]:
-    """Repositories, each with a service in each of its own clusters, which have no agents."""
+    """Creates repositories, each with services in its own clusters without agents."""
     assert stage.hub.git is not None
     fleets = [Fleet(stage.hub.client(), f"followed-{n}") for n in range(REPOSITORIES)]
-    for one in fleets:
-        one.register(GROUPS)
-        one.connect(stage.hub.git)
-        one.deploy(one.clusters)
+    for fleet in fleets:
+        fleet.register(GROUPS)
+        fleet.connect(stage.hub.git)
+        fleet.deploy(fleet.clusters)
     return fleets
 
 
 def _followed(
     some: Sequence[Replica], fleets: Sequence[Fleet], client: Client, versions: Iterator[int]
 ) -> float:
-    """Commits followed, fetched, rendered and delivered for each processor second.
+    """Commits delivered per CPU second.
 
-    The first round is not counted: whoever has died is replaced meanwhile.
+    The first round does not count, as replicas take over from killed ones.
     """
-    gauges = [ProcessGauge(one.pid) for one in some]
+    gauges = [ProcessGauge(replica.pid) for replica in some]
     _deliver(fleets, client, next(versions))
-    before = sum(one.read().cpu for one in gauges)
+    before = sum(gauge.read().cpu for gauge in gauges)
     for _ in range(COMMITS):
         _deliver(fleets, client, next(versions))
-    used = sum(one.read().cpu for one in gauges) - before
+    used = sum(gauge.read().cpu for gauge in gauges) - before
     return COMMITS * len(fleets) / used
 
 
 def _deliver(fleets: Sequence[Fleet], client: Client, version: int) -> None:
-    """Commit to each repository, and wait until each service has its commit.
+    """Commits to each repository, and waits until each service has its commit.
 
-    One repository is looked at after the other: who looks is served by what is measured.
+    Polls one repository at a time, as polling loads the measured replicas.
     """
     waiting = {}
-    for one in fleets:
-        waiting[one.repository_id] = one.commit(version)
-        one.hint()
+    for fleet in fleets:
+        waiting[fleet.repository_id] = fleet.commit(version)
+        fleet.hint()
     until = time.monotonic() + PATIENCE_S
     for id, sha in waiting.items():
-        while any(one["sha"] != sha for one in services(client, id)):
+        while any(service["sha"] != sha for service in services(client, id)):
             if time.monotonic() > until:
                 raise RuntimeError(f"repository {id} was not delivered")
             time.sleep(_LOOK_S)

@@ -1,4 +1,4 @@
-"""The hub's end of the agents' Sync and Fetch calls.
+"""The control plane's end of the agents' Sync and Fetch calls.
 
-Translates between the wire and the verbs of `usecases.agents`; decides nothing of its own.
+Translates between the wire and the operations of `usecases.agents`; makes no decisions.
 """

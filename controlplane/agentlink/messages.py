@@ -1,4 +1,4 @@
-"""Wire messages to values of the domain and back: the only translator."""
+"""Translates between wire messages and domain values; the only place that does."""
 
 import base64
 from collections.abc import Iterable
@@ -107,7 +107,7 @@ _REMOVALS = {
 
 
 def greeting(hello: wire.Hello) -> Greeting:
-    """What an agent says of itself."""
+    """Translates the agent's first message."""
     autonomous = hello.mode == wire.MODE_AUTONOMOUS
     sealing_key = hello.sealing_key if len(hello.sealing_key) == _SEALING_KEY_BYTES else None
     return Greeting(
@@ -122,9 +122,9 @@ def greeting(hello: wire.Hello) -> Greeting:
 def desired(
     service: Service, secrets: Iterable[SealedSecret] = (), bundle: bytes = b""
 ) -> wire.Desired:
-    """The desired state of a service, deleted or not; `secrets` are what its bundle names.
+    """Translates the desired state of a service, deleted or not.
 
-    `bundle` goes with it if it is small.
+    `secrets` are the values that its bundle references. `bundle` is included if it is small.
     """
     if service.removal is not None:
         return wire.Desired(
@@ -160,7 +160,7 @@ def desired(
 
 
 def _verification(service: Service) -> wire.Verification | None:
-    """How the bundle must prove itself; agents know of a week at most."""
+    """Translates the verification policy; agents support at most one week."""
     policy, hold = service.policy, service.hold
     if policy is None:
         return None
@@ -172,12 +172,12 @@ def _verification(service: Service) -> wire.Verification | None:
     )
 
 
-def _metric(one: MetricCheck) -> wire.MetricCheck:
+def _metric(check: MetricCheck) -> wire.MetricCheck:
     return wire.MetricCheck(
-        address=one.address,
-        query=one.query,
-        comparison=_COMPARISONS[one.comparison],
-        threshold=one.threshold,
+        address=check.address,
+        query=check.query,
+        comparison=_COMPARISONS[check.comparison],
+        threshold=check.threshold,
     )
 
 
@@ -195,16 +195,16 @@ def _options(service: Service) -> wire.SyncOptions:
         replace_immutable=options.replace_immutable,
         ignored=[
             wire.IgnoredDifference(
-                group=one.group,
-                kind=one.kind,
-                namespace=one.namespace,
-                name=one.name,
-                pointers=one.pointers,
-                managers=one.managers,
+                group=difference.group,
+                kind=difference.kind,
+                namespace=difference.namespace,
+                name=difference.name,
+                pointers=difference.pointers,
+                managers=difference.managers,
             )
-            for one in options.ignored
+            for difference in options.ignored
         ],
-        health_rules=[_rule(one) for one in options.health_rules],
+        health_rules=[_rule(rule) for rule in options.health_rules],
         wave_timeout_s=options.wave_timeout_s,
         deletion_budget=options.deletion_budget,
         confirmed=_confirmed(service),
@@ -212,11 +212,11 @@ def _options(service: Service) -> wire.SyncOptions:
 
 
 def _confirmed(service: Service) -> list[wire.ObjectRef]:
-    """The deletions that a person has confirmed for the newest sequence."""
+    """Translates the deletions that a user has confirmed for the newest sequence."""
     confirmed = service.confirmed
     if confirmed is None or confirmed.sequence != service.sequence:
         return []
-    return [_ref(one) for one in confirmed.objects]
+    return [_ref(object_) for object_ in confirmed.objects]
 
 
 def _rule(rule: HealthRule) -> wire.HealthRule:
@@ -225,42 +225,50 @@ def _rule(rule: HealthRule) -> wire.HealthRule:
         kind=rule.kind,
         health=_HEALTH[rule.state],
         conditions=[
-            wire.FieldCondition(pointer=one.pointer, any_of=one.any_of) for one in rule.conditions
+            wire.FieldCondition(pointer=condition.pointer, any_of=condition.any_of)
+            for condition in rule.conditions
         ],
         message=rule.message,
     )
 
 
 def _secrets(secrets: Iterable[SealedSecret]) -> list[wire.SealedSecret]:
-    return [wire.SealedSecret(name=one.name, version=one.version, box=one.box) for one in secrets]
+    return [
+        wire.SealedSecret(name=secret.name, version=secret.version, box=secret.box)
+        for secret in secrets
+    ]
 
 
 def orphan(service_id: str, sequence: int) -> wire.Desired:
-    """Tell an agent to forget a service that the hub no longer knows; its objects stay."""
+    """Tells an agent to drop a service that the control plane no longer knows; its objects stay."""
     return wire.Desired(service_id=service_id, sequence=sequence + 1, removal=wire.REMOVAL_ORPHAN)
 
 
-def command(one: Command) -> wire.Command:
-    """A command for the agent; one that runs a job is made by `run_job`."""
-    match one.kind:
+def command(command_: Command) -> wire.Command:
+    """Translates a command; `run_job` translates commands that run a job."""
+    match command_.kind:
         case CommandKind.TERMINATE:
-            terminate = wire.Terminate(service_id=one.service_id or "")
-            return wire.Command(id=one.id, terminate=terminate)
+            terminate = wire.Terminate(service_id=command_.service_id or "")
+            return wire.Command(id=command_.id, terminate=terminate)
         case CommandKind.CANCEL_JOB:
-            cancel = wire.CancelJob(command_id=one.payload["job"])
-            return wire.Command(id=one.id, cancel_job=cancel)
+            cancel = wire.CancelJob(command_id=command_.payload["job"])
+            return wire.Command(id=command_.id, cancel_job=cancel)
         case CommandKind.UPGRADE:
-            upgrade = wire.UpgradeAgent(version=one.payload["version"], image=one.payload["image"])
-            return wire.Command(id=one.id, upgrade=upgrade)
+            upgrade = wire.UpgradeAgent(
+                version=command_.payload["version"], image=command_.payload["image"]
+            )
+            return wire.Command(id=command_.id, upgrade=upgrade)
         case CommandKind.RENDER:
-            box = base64.b64decode(one.payload["box"])
-            return wire.Command(id=one.id, render=wire.RenderOrder(box=box))
+            box = base64.b64decode(command_.payload["box"])
+            return wire.Command(id=command_.id, render=wire.RenderOrder(box=box))
         case _:
-            return wire.Command(id=one.id, sync_now=wire.SyncNow(service_id=one.service_id or ""))
+            return wire.Command(
+                id=command_.id, sync_now=wire.SyncNow(service_id=command_.service_id or "")
+            )
 
 
 def run_job(job: ClusterJob, secrets: Iterable[SealedSecret]) -> wire.Command:
-    """The command that runs a job."""
+    """Translates the command that runs a job."""
     body = wire.RunJob(
         namespace=job.namespace,
         manifest=orjson.dumps(dict(job.manifest)),
@@ -272,14 +280,14 @@ def run_job(job: ClusterJob, secrets: Iterable[SealedSecret]) -> wire.Command:
 
 
 def report(message: wire.Report) -> Report:
-    """A numbered report; its body is None for a kind that this version does not know."""
+    """Translates a numbered report; its body is None for a kind that this version does not know."""
     kind = message.WhichOneof("body")
     body = _BODIES[kind](getattr(message, kind)) if kind in _BODIES else None
     return Report(message.number, _time(message.at_ms) or datetime.fromtimestamp(0, UTC), body)
 
 
 def complaint(message: wire.Pulse) -> str:
-    """What hinders the agent itself; empty: nothing."""
+    """Translates the agent's own problem; empty: none."""
     return _plain(message.complaint)
 
 
@@ -303,24 +311,25 @@ def _status(message: wire.ServiceStatus) -> StatusReport:
 
 
 def _planned(message: wire.ServiceStatus) -> tuple[PlannedChange, ...] | None:
-    """An older agent says only what differs, not that nothing does."""
+    """An older agent reports only differences, and cannot report that there are none."""
     if not message.rehearsed and not message.planned:
         return None
     return tuple(
-        PlannedChange(_name(one.object), _CHANGES[one.change], _field_changes(one.fields))
-        for one in message.planned
-        if one.change in _CHANGES
+        PlannedChange(_name(change.object), _CHANGES[change.change], _field_changes(change.fields))
+        for change in message.planned
+        if change.change in _CHANGES
     )
 
 
 def _field_changes(changes: Iterable[wire.FieldChange]) -> tuple[FieldChange, ...]:
     return tuple(
-        FieldChange(_plain(one.pointer), _plain(one.old), _plain(one.new)) for one in changes
+        FieldChange(_plain(change.pointer), _plain(change.old), _plain(change.new))
+        for change in changes
     )
 
 
 def _problem(message: wire.Problem) -> Problem:
-    """Its object is named once: what is wrong with a bundle names the object itself."""
+    """Omits the object if the message of a bundle error names it already."""
     where = message.object
     if not where.kind:
         return Problem("sync", _plain(message.message))
@@ -334,7 +343,7 @@ def _inventory(message: wire.Inventory) -> InventoryReport:
     return InventoryReport(
         service_id=message.service_id,
         complete=message.complete,
-        present=tuple(_component(one) for one in message.present),
+        present=tuple(_component(component) for component in message.present),
         gone=tuple(_key(ref) for ref in message.gone),
     )
 
@@ -418,8 +427,8 @@ def _facts(message: wire.ClusterFacts) -> FactsReport:
             pod_capacity=message.pod_capacity,
             api_versions=tuple(map(_plain, message.api_versions)),
             deprecated=tuple(
-                DeprecatedApi(*map(_plain, (one.group, one.version, one.resource, one.removed_in)))
-                for one in message.deprecated
+                DeprecatedApi(*map(_plain, (api.group, api.version, api.resource, api.removed_in)))
+                for api in message.deprecated
             ),
         ),
     )
@@ -447,13 +456,13 @@ def _name(ref: wire.ObjectRef) -> ObjectName:
     )
 
 
-def _ref(one: ObjectName) -> wire.ObjectRef:
+def _ref(name: ObjectName) -> wire.ObjectRef:
     return wire.ObjectRef(
-        group=one.group,
-        version=one.version,
-        kind=one.kind,
-        namespace=one.namespace,
-        name=one.name,
+        group=name.group,
+        version=name.version,
+        kind=name.kind,
+        namespace=name.namespace,
+        name=name.name,
     )
 
 
@@ -462,14 +471,14 @@ def _key(ref: wire.ObjectRef) -> ObjectKey:
 
 
 def _time(millis: int) -> datetime | None:
-    """A time of the agent's clock; one that no calendar holds counts as the last possible."""
+    """A time of the agent's clock; times beyond the calendar become the last possible time."""
     if millis <= 0:
         return None
     return datetime.fromtimestamp(min(millis, _LATEST_MS) / 1000, UTC)
 
 
 def _plain(text: str) -> str:
-    """Text of a cluster's, which the store can keep: NUL is the one character it cannot."""
+    """Removes NUL, the only character of a cluster's text that the store cannot keep."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 

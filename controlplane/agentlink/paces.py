@@ -1,6 +1,6 @@
-"""How fast the reports of each cluster are taken: one that tells of too much waits by itself.
+"""Rate limit of reports, separately for each cluster.
 
-Each cluster has credit, of which its reports take as much as they weigh: most of them one.
+Each cluster has a budget, from which each report takes its weight; most reports weigh one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,20 +12,21 @@ from fleet.runtime.clock import Clock
 from fleet.wire.v1 import agent_pb2 as wire
 
 BURST = 3000
-"""Weight at once: more than all but the largest clusters have to tell after a first sync."""
+"""Burst weight: more than all but the largest clusters report after a first sync."""
 
 RATE = 50.0
-"""Weight a second that is taken of a cluster for ever."""
+"""Sustained weight per second of one cluster."""
 
 TURN = 50
-"""Weight that one who waits is given together: few transactions cost others less than many."""
+"""Minimum weight granted to a waiting cluster at once: few transactions cost others less than many.
+"""
 
 _DRIFT = 10
 _BYTES = 8 << 10
 
 SLOWED = (
-    f"its agent tells of more than {RATE:.0f} things a second: they are taken more slowly, none is "
-    "lost; look which objects something else changes all the time"
+    f"its agent sends more than {RATE:.0f} reports per second: they are delayed, none is lost; "
+    "check which objects another controller changes all the time"
 )
 
 
@@ -37,25 +38,25 @@ class _Budget:
 
 
 def weight(report: wire.Report) -> int:
-    """How much work it is: one, and one more for each 8 KiB.
+    """Returns the cost of a report: one, and one more for each 8 KiB.
 
-    A drift weighs as ten: it stays in the ledger for long, and no later report replaces it.
+    A drift report weighs ten: it stays in the ledger for long, and no later report replaces it.
     """
     return (_DRIFT if report.HasField("drift") else 1) + report.ByteSize() // _BYTES
 
 
 class Paces:
-    """A budget of reports for each cluster, which time fills up again; full ones are not kept."""
+    """One token bucket for each cluster; full buckets are dropped."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._budgets: dict[ClusterId, _Budget] = {}
 
     def take(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
-        """How many of the oldest reports may be committed now; they then count.
+        """Returns the number of oldest reports that may be committed now, and charges them.
 
-        None until there is room for a turn or for all of them. One that weighs more than there is
-        room for is taken by itself, and owed.
+        Returns 0 until the budget covers a minimum batch or all reports. A report heavier than the
+        whole budget is accepted alone and leaves a debt.
         """
         now = self._clock.monotonic()
         budget = self._budgets.setdefault(cluster_id, _Budget(BURST, now))
@@ -69,13 +70,13 @@ class Paces:
         return taken
 
     def slow(self, cluster_id: ClusterId) -> bool:
-        """Note that a cluster has to wait; whether that is news."""
+        """Records that a cluster is throttled; returns whether it was not throttled before."""
         budget = self._budgets.setdefault(cluster_id, _Budget(BURST, self._clock.monotonic()))
         was, budget.slowed = budget.slowed, True
         return not was
 
     def calmed(self) -> Iterator[ClusterId]:
-        """Clusters that had to wait and whose budget is full again; each is told once."""
+        """Returns throttled clusters whose budget is full again; each is returned once."""
         now = self._clock.monotonic()
         for cluster_id, budget in tuple(self._budgets.items()):
             if budget.left + (now - budget.at) * RATE >= BURST:

@@ -1,4 +1,4 @@
-"""Two agents with the same deploy token: told apart from one that comes again."""
+"""Detects two agents with the same deploy token, as opposed to one agent that reconnects."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _CALM_S = 300.0
 
 @dataclass(slots=True)
 class _Place:
-    """Who holds the place of one cluster's agent, and when that changed."""
+    """Current agent of one cluster, and the times of recent changes."""
 
     instance: str = ""
     peer: str = ""
@@ -23,9 +23,9 @@ class _Place:
 
 
 class Rivals:
-    """Counts how often a cluster's place passes from one agent to another and back.
+    """Counts how often different agents replace each other in a cluster.
 
-    A replacement is an upgrade or a move; more than three a minute are a fight.
+    One replacement is an upgrade or a move; more than three per minute are a conflict.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -33,12 +33,12 @@ class Rivals:
         self._places: dict[ClusterId, _Place] = {}
 
     def holder(self, cluster_id: ClusterId) -> str:
-        """Where the agent came from that holds the place; empty: none has."""
+        """Returns the address of the cluster's current agent; empty if there is none."""
         place = self._places.get(cluster_id)
         return place.peer if place else ""
 
     def came(self, cluster_id: ClusterId, instance: str, peer: str) -> str:
-        """An agent has connected. What people are to be told, if two agents fight."""
+        """Records a connected agent. Returns an alarm for users if two agents conflict."""
         place = self._places.setdefault(cluster_id, _Place())
         other, place.instance = place.instance, instance
         before, place.peer = place.peer, peer
@@ -51,11 +51,11 @@ class Rivals:
         place.alarmed = True
         return (
             f"two agents use this cluster's deploy token and replace each other: {before} and "
-            f"{peer}; stop one of them"
+            f"{peer}; remove one of them"
         )
 
     def calmed(self) -> Iterator[ClusterId]:
-        """Clusters whose fight has ended since they were last asked for."""
+        """Returns clusters whose conflict has ended since the last call."""
         now = self._clock.monotonic()
         for cluster_id, place in self._places.items():
             if place.alarmed and now - place.swaps[-1] > _CALM_S:

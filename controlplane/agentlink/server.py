@@ -1,4 +1,4 @@
-"""The service `fleet.v1.Agent`: who holds which agent, and its calls."""
+"""The service `fleet.v1.Agent`: connected agents and their calls."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -42,7 +42,9 @@ _UPLOAD_SECONDS = 75.0
 
 
 class AgentLink:
-    """All agents that are connected here. A newer connection of a cluster replaces an older one."""
+    """All agents that are connected to this replica. A newer connection of a cluster replaces an
+    older one.
+    """
 
     def __init__(
         self, agents: Agents, identity: Identity, bus: Bus, logs: LiveLogs, clock: Clock
@@ -66,8 +68,9 @@ class AgentLink:
         self.tasks = Tasks("agentlink")
 
     def start(self) -> None:
-        """Follow changes of desired state, write down what was heard and offered, look
-        whether tokens are still good, and delete what ended long ago."""
+        """Starts background work: forwarding of desired state, batched writes of liveness and
+        offers, token checks, and deletion of old commands.
+        """
         self.tasks.forever("wake", self._follow())
         self.tasks.forever("linked", self._follow_linked())
         self.tasks.forever("note", self._note())
@@ -75,16 +78,16 @@ class AgentLink:
         self.tasks.forever("tidy", self._tidy())
 
     async def drain(self) -> None:
-        """Send every agent to another replica."""
+        """Sends every agent to another replica."""
         for session in self._open:
             session.say_goodbye(
-                wire.GOODBYE_REASON_DRAINING, "this control plane is stopping: connect again"
+                wire.GOODBYE_REASON_DRAINING, "this control plane is stopping; reconnect"
             )
 
     async def stop(self) -> None:
-        """End all calls and background work, after a last note of what was heard.
+        """Ends all calls and background work, after a last write of liveness.
 
-        No call uses the store once this has returned.
+        No call uses the store after this has returned.
         """
         for call in self._calls:
             call.cancel()
@@ -94,7 +97,7 @@ class AgentLink:
         await self._write_notes()
 
     def connected(self) -> frozenset[ClusterId]:
-        """The clusters whose agents are connected here."""
+        """Returns the clusters whose agents are connected here."""
         return frozenset(self._sessions)
 
     def heard(self, cluster_id: ClusterId) -> None:
@@ -119,7 +122,7 @@ class AgentLink:
         self._bus.publish(CLUSTER_JOB, piece.command_id)
 
     async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
-        """As `Observer.admit`."""
+        """Implements `Observer.admit`."""
         while True:
             most = self._paces.take(cluster_id, weights)
             if most < len(weights) and self._paces.slow(cluster_id):
@@ -143,11 +146,14 @@ class AgentLink:
 
     @property
     def handlers(self) -> dict[str, Handler]:
-        """The calls by their paths; see agent.proto."""
+        """Returns the handlers of the calls by path; see agent.proto."""
         return {SYNC.path: self.sync, FETCH.path: self.fetch, UPLOAD.path: self.upload}
 
     async def sync(self, call: Call) -> None:
-        """The agent's call for life. TowlineError: it breaks the protocol, or may not come."""
+        """Serves the agent's long-lived call.
+
+        Raises TowlineError if the agent breaks the protocol or is not authorized.
+        """
         self._remember_call()
         revocations = self._revocations
         cluster_id, token_id = await self._authenticate(call)
@@ -159,12 +165,12 @@ class AgentLink:
         await self._hold(session, hello, talk, revocations)
 
     async def fetch(self, call: Call) -> None:
-        """A bundle by digest from an offset on."""
+        """Sends a bundle by digest, from an offset on."""
         cluster_id, _ = await self._authenticate(call)
         talk = FETCH.served(call)
         request = await talk.read()
         if request is None:
-            raise Invalid("nothing was asked for")
+            raise Invalid("the request is empty: send a digest")
         limits.check(request)
         data = await self._agents.bundle(cluster_id, request.digest)
         for offset in range(request.offset, max(len(data), 1), CHUNK_BYTES):
@@ -172,7 +178,7 @@ class AgentLink:
             await talk.write(wire.Chunk(offset=offset, total=len(data), data=part))
 
     async def upload(self, call: Call) -> None:
-        """The bundle that an order to render asked for."""
+        """Receives the bundle of a render command."""
         cluster_id, _ = await self._authenticate(call)
         talk = UPLOAD.served(call)
         try:
@@ -187,7 +193,9 @@ class AgentLink:
     async def _received(
         self, cluster_id: ClusterId, talk: Talk[wire.Uploaded, wire.Part]
     ) -> tuple[str, bytes]:
-        """The command and all bytes of an upload. NotFound, before more than one part is kept."""
+        """Receives the command and all bytes of an upload. Raises NotFound before it stores more
+        than one part.
+        """
         command_id, data = "", bytearray()
         async for part in talk:
             limits.check(part)
@@ -196,7 +204,7 @@ class AgentLink:
                 await self._agents.awaits_render(cluster_id, command_id)
             data += part.data
             if len(data) > MAX_BUNDLE_BYTES:
-                raise Invalid(f"a bundle has {MAX_BUNDLE_BYTES:,} bytes at most")
+                raise Invalid(f"the bundle exceeds the limit of {MAX_BUNDLE_BYTES:,} bytes")
         return command_id, bytes(data)
 
     def _remember_call(self) -> None:
@@ -216,10 +224,10 @@ class AgentLink:
         talk: Talk[wire.HubMessage, wire.AgentMessage],
         revocations: int,
     ) -> None:
-        """Carry an open session to its end.
+        """Runs an open session to its end.
 
-        From now on a revocation finds it; if one came since these were counted, what its token
-        was found to be may be too old.
+        From now on a revocation finds the session. If one arrived since `revocations` was counted,
+        the result of the token check may be outdated.
         """
         call = self._open[session]
         try:
@@ -233,7 +241,9 @@ class AgentLink:
                 del self._sessions[session.cluster_id]
 
     async def _take_over(self, session: Session, instance: str, peer: str) -> None:
-        """The newer agent wins; the older is told, and people when the two go on fighting."""
+        """Replaces an older session of the cluster, and alarms users if two agents keep replacing
+        each other.
+        """
         cluster_id, before = session.cluster_id, self._rivals.holder(session.cluster_id)
         alarm = self._rivals.came(cluster_id, instance, peer)
         old = self._sessions.get(cluster_id)
@@ -261,7 +271,7 @@ class AgentLink:
                 await self._look_at_all()
 
     async def _follow_linked(self) -> None:
-        """Agents that come while others are looked at are looked at together."""
+        """Handles agents in batches: those that connect during one check are checked together."""
         while True:
             await self._any_linked.wait()
             self._any_linked.clear()
@@ -274,7 +284,7 @@ class AgentLink:
             session.wake(service_id)
 
     async def _look_at_all(self) -> None:
-        """Wakes of other replicas may have been lost."""
+        """Checks all sessions, because wake-ups of other replicas may have been lost."""
         self._revocations += 1
         for session in self._sessions.values():
             session.wake("")
@@ -282,12 +292,12 @@ class AgentLink:
         await self._check_tokens()
 
     async def _end_replaced(self, cluster_ids: Collection[ClusterId]) -> None:
-        """Part from agents whose cluster another one has come for, on whichever replica."""
+        """Ends sessions that a newer agent of the cluster has replaced, on any replica."""
         held = {id: self._sessions[id] for id in cluster_ids if id in self._sessions}
         try:
             instances = await self._agents.instances(held)
         except TowlineError as error:
-            log.warning("could not look for replaced agents", error=error.message)
+            log.warning("could not check for replaced agents", error=error.message)
             return
         for cluster_id, session in held.items():
             if session.greeted and instances.get(cluster_id, "") != session.instance_id:
@@ -303,7 +313,9 @@ class AgentLink:
                 session.say_goodbye(wire.GOODBYE_REASON_REVOKED, "the deploy token was revoked")
 
     async def _recheck(self) -> None:
-        """The net beneath revocations: a token that ended without a word ends its calls too."""
+        """A fallback for revocations: finds tokens that ended without a notification, and ends
+        their calls.
+        """
         while True:
             await self._clock.sleep(_RECHECK_EVERY)
             try:
@@ -313,7 +325,7 @@ class AgentLink:
             await self._check_tokens()
 
     async def _check_tokens(self) -> None:
-        """Of many at a time, as they are read at once."""
+        """Checks tokens in batches, because they are read in one query."""
         calls = list(self._open.items())
         for start in range(0, len(calls), _CHECKED_AT_ONCE):
             some = calls[start : start + _CHECKED_AT_ONCE]
@@ -350,7 +362,7 @@ class AgentLink:
         try:
             await self._agents.note(heard, [row for rows in offered.values() for row in rows])
         except TowlineError as error:
-            log.warning("could not note what agents said", error=error.message)
+            log.warning("could not store the liveness of agents", error=error.message)
             self._heard = heard | self._heard
             for cluster_id, rows in self._offered.items():
                 offered.setdefault(cluster_id, []).extend(rows)

@@ -1,4 +1,4 @@
-"""One agent's Sync call: the difference first, then changes as they come; reports up."""
+"""One agent's Sync call: first the difference in desired state, then changes; reports in return."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -32,54 +32,59 @@ _MOST_WAITING_REPORTS, _MOST_WAITING_BYTES = 1000, 8 << 20
 _MOST_AT_ONCE, _MOST_OBJECTS_AT_ONCE = 100, 20_000
 _MOST_LOGS = 1000
 _MOST_ASKED_BY_ID = 1000
-_COMPLAINT = "the agent says: "
+_COMPLAINT = "the agent reports: "
 _GONE = frozenset({Status.CANCELLED, Status.UNAVAILABLE})
 
 
 class Stream(Protocol):
-    """Where messages to the agent are written, one at a time."""
+    """Output of messages to the agent, one at a time."""
 
     async def write(self, message: wire.HubMessage) -> None: ...
 
 
 class Observer(Protocol):
-    """Who is told of life and offers, to write them down in batches."""
+    """Receives liveness and offers of sessions, and writes them in batches."""
 
     def heard(self, cluster_id: ClusterId) -> None: ...
 
     def offered(self, service: Service) -> None: ...
 
     def logged(self, piece: wire.JobLog) -> None:
-        """A piece of a running job's log has come."""
+        """Receives a piece of a running job's log."""
         ...
 
     async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
-        """How many of the oldest reports may be committed, by what each weighs; waits until some
-        may."""
+        """Returns the number of oldest reports that may be committed, given their weights.
+
+        Waits until at least one may.
+        """
         ...
 
     def slowed(self, cluster_id: ClusterId) -> None:
-        """A process that has gone shows that the cluster has to wait; nobody else ends that."""
+        """Records that a cluster is throttled, also if an earlier process already showed it.
+
+        Only this makes the alarm end later.
+        """
         ...
 
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
-        """What was offered to a cluster and is not written down yet; the caller will."""
+        """Returns the unwritten offers of a cluster; the caller writes them."""
         ...
 
     async def gather(self) -> None:
-        """The moment that one agent's reports on one thing need to arrive."""
+        """Waits briefly, so that related reports of one agent arrive together."""
         ...
 
     async def rest(self) -> None:
-        """A longer one after a commit, in which what comes is gathered for the next."""
+        """Waits longer after a commit, so that the next commit has more reports."""
         ...
 
 
 class Session:
-    """The hub's side of one Sync call.
+    """The control plane's side of one Sync call.
 
-    Once goodbye is said no report is taken and nothing more is offered. A peer that does not
-    read cannot put the end off: after `GOODBYE_SECONDS` the call ends without the last message.
+    After goodbye no report is accepted and nothing more is offered. A peer that does not read
+    cannot delay the end: after `GOODBYE_SECONDS` the call ends without the last message.
     """
 
     def __init__(
@@ -116,10 +121,10 @@ class Session:
         self._writing = asyncio.Lock()
 
     async def run(self, hello: wire.Hello, incoming: AsyncIterator[wire.AgentMessage]) -> None:
-        """The whole conversation, from the answer to the first message on.
+        """Runs the whole call, starting with the answer to the first message.
 
-        Returns once the agent or the hub has said goodbye. Invalid: no common version, or a
-        message that breaks the protocol.
+        Returns once the agent or the control plane has said goodbye. Raises Invalid for an
+        unsupported version or a message that breaks the protocol.
         """
         work = Tasks(f"agent {self.cluster_id}")
         try:
@@ -136,19 +141,19 @@ class Session:
         except TimeoutError:
             if not self._limit.expired():
                 raise
-            log.info("agent did not take its goodbye", cluster=self.cluster_id)
+            log.info("agent did not read the goodbye message", cluster=self.cluster_id)
         finally:
             self._running = False
             await work.stop()
             log.info("agent left", action="agent.left", cluster=self.cluster_id)
 
     def wake(self, service_id: str) -> None:
-        """Something about this service (or, if empty, anything of the cluster) has changed."""
+        """Signals a change of this service or, if empty, of any state of the cluster."""
         self._stale.add(service_id)
         self._wake.set()
 
     def say_goodbye(self, reason: wire.GoodbyeReason, message: str) -> None:
-        """End the call after a last message that says why."""
+        """Ends the call after a last message with the reason."""
         self._goodbye = wire.Goodbye(reason=reason, message=message)
         self._wake.set()
         self._limit_goodbye()
@@ -158,14 +163,16 @@ class Session:
             self._limit.reschedule(asyncio.get_running_loop().time() + GOODBYE_SECONDS)
 
     async def _greet(self, hello: wire.Hello) -> None:
-        """Answer the first message, then send all that differs. Invalid: no common version."""
+        """Answers the first message, then sends all differences. Raises Invalid for an unsupported
+        version.
+        """
         if not hello.lowest_protocol <= PROTOCOL <= hello.highest_protocol:
             raise Invalid(
                 f"the agent speaks protocol {hello.lowest_protocol} to "
                 f"{hello.highest_protocol}, this control plane {PROTOCOL}: upgrade the older one"
             )
-        told = await self._agents.connected(self.cluster_id, messages.greeting(hello))
-        self.greeted, cluster = True, told.cluster
+        greeting = await self._agents.connected(self.cluster_id, messages.greeting(hello))
+        self.greeted, cluster = True, greeting.cluster
         welcome = wire.Welcome(
             protocol=PROTOCOL,
             cluster_id=cluster.id,
@@ -180,10 +187,10 @@ class Session:
         await self._write(wire.HubMessage(welcome=welcome))
         self._sent = {held.service_id: held.sequence for held in hello.held}
         self._rewound = hello.acknowledged > cluster.acknowledged
-        await self._send_these(told.wanted)
+        await self._send_these(greeting.wanted)
 
     async def _send_changes(self) -> None:
-        """Send what changes, until goodbye."""
+        """Sends changes until goodbye."""
         while self._goodbye is None:
             await self._wake.wait()
             self._wake.clear()
@@ -198,7 +205,7 @@ class Session:
         await self._write(wire.HubMessage(goodbye=self._goodbye))
 
     async def _read_to_end(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
-        """The same, for an agent that goes without a word, too: that is no fault of ours."""
+        """Same as `_read`; an agent that disconnects without goodbye is no error."""
         try:
             await self._read(incoming)
         except CallFailed as end:
@@ -207,7 +214,9 @@ class Session:
             log.info("agent lost", cluster=self.cluster_id, why=end.message)
 
     async def _read(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
-        """Take the agent's messages until it leaves; waits while too many are uncommitted."""
+        """Reads the agent's messages until it leaves; pauses while too many reports are
+        uncommitted.
+        """
         async for message in incoming:
             limits.check(message)
             self._observer.heard(self.cluster_id)
@@ -224,19 +233,19 @@ class Session:
                     await self._room.wait()
 
     def _is_full(self) -> bool:
-        """Whether so much is uncommitted that no more is read."""
+        """Returns whether too many reports are uncommitted to read more."""
         many = len(self._reports) >= _MOST_WAITING_REPORTS
         return many or self._waiting_bytes >= _MOST_WAITING_BYTES
 
     async def _hear(self, complaint: str) -> None:
-        """Show what hinders the agent itself, as long as it does."""
+        """Shows the agent's own problem while it lasts."""
         alarm = f"{_COMPLAINT}{complaint}" if complaint else ""
         if alarm != self._alarm:
             self._alarm = alarm
             await self._agents.alarm(self.cluster_id, alarm)
 
     async def _log(self, piece: wire.JobLog) -> None:
-        """Pass a piece of a log on, if the job is one of this cluster's."""
+        """Forwards a piece of a log, if the job belongs to this cluster."""
         job_id = piece.command_id
         if job_id not in self._logging and len(self._logging) < _MOST_LOGS:
             self._logging[job_id] = await self._agents.runs_here(self.cluster_id, job_id)
@@ -244,9 +253,9 @@ class Session:
             self._observer.logged(piece)
 
     async def _commit_reports(self) -> None:
-        """Commit reports in groups, as many as have come and may be taken.
+        """Commits reports in groups, limited by the rate limit.
 
-        Not all that wait, so that those of other agents come in between.
+        A group does not contain all waiting reports, so that other agents get their turn.
         """
         while True:
             await self._reported.wait()
@@ -256,26 +265,26 @@ class Session:
                 some = self._reports[: _taken_at_once(self._reports)]
                 most = await self._observer.admit(self.cluster_id, [*map(weight, some)])
                 batch, self._reports = self._reports[:most], self._reports[most:]
-                self._waiting_bytes -= sum(one.ByteSize() for one in batch)
+                self._waiting_bytes -= sum(report.ByteSize() for report in batch)
                 self._room.set()
                 await self._commit(batch)
                 await self._observer.rest()
 
     async def _commit(self, batch: list[wire.Report]) -> None:
-        """Commit some reports and acknowledge them; after goodbye, none."""
+        """Commits and acknowledges some reports; after goodbye, none."""
         if self._goodbye is not None:
             return
-        reports = [messages.report(one) for one in batch]
+        reports = [messages.report(report) for report in batch]
         offers = self._observer.take_offers(self.cluster_id)
         number = await self._agents.record(self.cluster_id, reports, offers)
         await self._write(wire.HubMessage(ack=wire.Ack(number=number)))
 
     async def _send_all(self) -> None:
-        """Send every difference between what the agent holds and what it should."""
+        """Sends every difference between the agent's state and the desired state."""
         await self._send_these(await self._agents.wanted(self.cluster_id))
 
     async def _send_these(self, wanted: Wanted) -> None:
-        """Send the same, as it was just read."""
+        """Sends the same differences, from desired state that was just read."""
         services = await self._counted_on(wanted.services)
         known = {service.id for service in services}
         for service in services:
@@ -287,8 +296,10 @@ class Session:
         await self._send_commands(wanted.commands)
 
     async def _counted_on(self, wanted: Sequence[Service]) -> Sequence[Service]:
-        """What the agent should hold, counted on from what it does hold."""
-        if self._rewound or any(one.sequence < self._sent.get(one.id, 0) for one in wanted):
+        """Returns the agent's expected state, based on its actual state."""
+        if self._rewound or any(
+            service.sequence < self._sent.get(service.id, 0) for service in wanted
+        ):
             await self._agents.overtake(self.cluster_id, self._sent, rewound=self._rewound)
             self._rewound = False
             return (await self._agents.wanted(self.cluster_id)).services
@@ -310,7 +321,7 @@ class Session:
         self._observer.offered(service)
 
     async def _small_bundle(self, service: Service) -> bytes:
-        """The bundle, if it is small and was not sent to this agent on this call before."""
+        """Returns the bundle, if it is small and was not sent on this call before."""
         digest = service.digest or ""
         is_known = self._digests.get(service.id) == digest
         if is_known or not digest or service.bundle_bytes > SMALL_BUNDLE_BYTES:
@@ -319,9 +330,9 @@ class Session:
         return await self._agents.rendered(service)
 
     async def _keep_back(self, service: Service, error: TowlineError) -> None:
-        """The agent would part for ever over a message that breaks the protocol.
+        """Skips a service whose message would break the protocol and end the call for good.
 
-        What is kept back is tried again with the next change, or when the agent comes again.
+        The next change, or the agent's next connection, tries again.
         """
         log.error("service not sent", service=service.name, why=error.message)
         text = f"this cannot be sent to the agent: {error.message}"
@@ -355,14 +366,16 @@ class Session:
 
 
 def _taken_at_once(reports: Sequence[wire.Report]) -> int:
-    """How many of the oldest one transaction takes: one at least, however much that tells of."""
-    told = (one.inventory for one in reports[:_MOST_AT_ONCE])
-    objects = accumulate(len(one.present) + len(one.gone) for one in told)
+    """Returns the number of oldest reports for one transaction: at
+    least one, whatever its weight.
+    """
+    inventories = (report.inventory for report in reports[:_MOST_AT_ONCE])
+    objects = accumulate(len(inventory.present) + len(inventory.gone) for inventory in inventories)
     return max(1, sum(1 for _ in takewhile(lambda count: count <= _MOST_OBJECTS_AT_ONCE, objects)))
 
 
 async def _first_of(*parts: asyncio.Task[None]) -> None:
-    """Wait until one part has ended; raises what it raised."""
+    """Waits until one of the tasks ends; raises its error."""
     done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
     for part in done:
         part.result()

@@ -1,4 +1,5 @@
-"""Clusters, services, revisions, pipelines, people and rights as values and pure rules.
+"""Domain model: clusters, services, revisions, pipelines, users and permissions as values and pure
+rules.
 
-Nothing here does IO or reads a clock; time comes in as `now`.
+Nothing here performs IO or reads a clock. Callers pass the time as `now`.
 """

@@ -1,8 +1,9 @@
-"""The audit trail as hash chains: what kinds of rows there are, and how each vouches for the last.
+"""The audit log as hash chains: kinds of rows, and the hash that links each row to the previous
+one.
 
-Every kind has a chain of its own, so that old rows of one kind can go while the others stay. A
-row's number counts its chain without a gap; its hash is taken over its content and the hash before
-it. The canonical content never changes: rows of old must verify for ever.
+Every kind has its own chain, so that old rows of one kind can be removed while the others stay. Row
+numbers have no gaps within a chain. A row's hash covers its content and the previous hash. The
+canonical content must never change: old rows have to stay verifiable.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from controlplane.domain.ledger import AuditEntry, Verdict
 
 _FORM = 1
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-# Raises TypeError where sorting the keys of mappings with text for keys would not do.
+# Raises TypeError if keys are not text, where sorting would fail.
 _PLAIN = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 _SIGN_INS = frozenset(
     """signIn signOut signOutEverywhere useToken setUp setPassword approveDevice refuseDevice
@@ -27,16 +28,20 @@ _SIGN_INS = frozenset(
 
 
 class AuditKind(StrEnum):
-    """What sort of thing a row tells; each is kept in its own chain, for its own time."""
+    """Kind of an audit row. Each kind has its own chain and its own retention."""
 
     CHANGE = "change"
+    """A mutation of the API."""
     SIGN_IN = "sign-in"
+    """A sign-in, a sign-out or the use of a token."""
     REQUEST = "request"
+    """A proxied request to the Kubernetes API of a cluster."""
     AGENT = "agent"
+    """An action of an agent."""
 
 
 def kind_of(action: str) -> AuditKind:
-    """The kind of rows with an action."""
+    """Returns the kind of the rows that record this action."""
     if action.startswith(("kubernetes.", "audit.dropped")):
         return AuditKind.REQUEST
     if action.startswith("agent."):
@@ -46,9 +51,9 @@ def kind_of(action: str) -> AuditKind:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which rows are wanted; None and empty let every row through.
+    """Filter over audit rows; fields that are None or empty match every row.
 
-    `action` may end in `*`; `target` is a name or an id; `since` is included, `until` is not.
+    `action` may end in `*`. `target` is a name or an id. `since` is inclusive, `until` exclusive.
     """
 
     actor: str = ""
@@ -63,9 +68,9 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Where a chain ends, and what has been cut off its beginning.
+    """Head of a chain, and the point up to which old rows were removed.
 
-    Rows up to `floor` have been removed in their time; `floor_hash` is the hash of the last one.
+    Retention has removed the rows up to `floor`; `floor_hash` is the hash of the last removed row.
     """
 
     kind: AuditKind
@@ -77,7 +82,9 @@ class Chain:
 
 
 class Whereabouts(NamedTuple):
-    """What the store knows of a row's target: where it stands; its digests before and after."""
+    """The store's knowledge of a row's target: its cluster and project, and its digests before and
+    after.
+    """
 
     cluster_id: str = ""
     project_id: str = ""
@@ -86,7 +93,7 @@ class Whereabouts(NamedTuple):
 
 
 def canonical(entry: AuditEntry) -> bytes:
-    """What a row's hash is taken over: its kind, number and content as a JSON array."""
+    """Returns the bytes that a row's hash covers: its kind, number and content as a JSON array."""
     where = Whereabouts(entry.cluster_id, entry.project_id, entry.before_digest, entry.after_digest)
     detail = orjson.dumps(entry.detail, option=_SORTED)
     return content(entry, kind_of(entry.action), entry.number, where, detail)
@@ -95,7 +102,7 @@ def canonical(entry: AuditEntry) -> bytes:
 def content(
     entry: AuditEntry, kind: AuditKind, number: int, where: Whereabouts, detail: bytes
 ) -> bytes:
-    """The canonical bytes of a row that gets this number, whereabouts, and detail as text."""
+    """Returns the canonical bytes of a row with this number, location and detail text."""
     parts = (
         _FORM,
         kind.value,
@@ -123,7 +130,7 @@ def written_moment(at: datetime) -> str:
 
 
 def detail_text(entry: AuditEntry) -> bytes:
-    """A row's detail as it is hashed and kept: plain JSON, its keys sorted."""
+    """Serializes a row's detail as it is hashed and stored: plain JSON with sorted keys."""
     try:
         return orjson.dumps(entry.detail, option=_PLAIN)
     except TypeError:
@@ -132,18 +139,22 @@ def detail_text(entry: AuditEntry) -> bytes:
 
 
 def link(previous: str, entry: AuditEntry) -> str:
-    """The hash (SHA-256, hex) of a numbered row behind the row with the hash `previous`."""
+    """Returns the hash (SHA-256, hex) of a numbered row that follows the row with the hash
+    `previous`.
+    """
     return chained(previous, canonical(entry))
 
 
 def chained(previous: str, content: bytes) -> str:
-    """The hash (SHA-256, hex) of canonical bytes behind the row with the hash `previous`."""
+    """Returns the hash (SHA-256, hex) of canonical bytes that follow the row with the hash
+    `previous`.
+    """
     return hashlib.sha256(previous.encode() + b"\n" + content).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The first row of a chain that is not what was written, and what is wrong with it."""
+    """The first altered or missing row of a chain, with a description of the damage."""
 
     kind: AuditKind
     number: int
@@ -154,14 +165,16 @@ class Break:
 
 
 class ChainCheck:
-    """Goes along a chain, from what is left of its beginning to its end."""
+    """Verifies a chain row by row, from its oldest remaining row to its end."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
         self.number, self._hash = chain.floor, chain.floor_hash
 
     def take(self, rows: Iterable[AuditEntry]) -> Break | None:
-        """Go on with the next rows, in the order of their numbers; where the chain breaks."""
+        """Verifies the next rows, in the order of their numbers;
+        returns the first break, if any.
+        """
         for row in rows:
             if row.number != self.number + 1:
                 return self._broken(self.number + 1, "is missing")
@@ -171,11 +184,11 @@ class ChainCheck:
         return None
 
     def end(self) -> Break | None:
-        """What is wrong with the end, after all rows have been taken."""
+        """Verifies the end of the chain after all rows; returns the break, if any."""
         if self.number < self._chain.number:
             return self._broken(self.number + 1, f"is missing, and all up to {self._chain.number}")
         if (self.number, self._hash) != (self._chain.number, self._chain.hash):
-            return self._broken(self.number, "is not where the chain is said to end")
+            return self._broken(self.number, "does not match the recorded end of the chain")
         return None
 
     def _broken(self, number: int, text: str) -> Break:

@@ -1,4 +1,4 @@
-"""Audit rows for other programs: JSON lines, CEF (Common Event Format 0), syslog (RFC 5424)."""
+"""Audit rows in export formats: JSON lines, CEF (Common Event Format 0) and syslog (RFC 5424)."""
 
 import re
 from enum import StrEnum
@@ -13,19 +13,21 @@ _PRODUCT = "CEF:0|Towline|Towline|1"
 _FACILITY_AUDIT = 13
 _NOTICE, _WARNING = 5, 4
 _NOT_PRINTABLE = re.compile(r"[^\x21-\x7e]")
-# Rows tell what strangers have sent: nobody's terminal or parser should act on it.
+# Rows contain text from unauthenticated callers: no terminal or parser may act on it.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class AuditFormat(StrEnum):
-    """How rows are written."""
+    """Export format of audit rows."""
 
     JSONL = "jsonl"
     CEF = "cef"
 
 
 def as_object(row: AuditEntry) -> dict[str, Any]:
-    """All of a row, as JSON has it; `number`, `hash` and what is hashed let it be verified."""
+    """Returns the whole row as JSON; `number`, `hash` and the hashed
+    fields allow its verification.
+    """
     return {
         "kind": kind_of(row.action).value,
         "number": row.number,
@@ -50,12 +52,12 @@ def as_object(row: AuditEntry) -> dict[str, Any]:
 
 
 def json_line(row: AuditEntry) -> bytes:
-    """A row as one line of JSON."""
+    """Formats a row as one JSON line."""
     return orjson.dumps(as_object(row), option=orjson.OPT_NON_STR_KEYS) + b"\n"
 
 
 def cef(row: AuditEntry) -> bytes:
-    """A row as one line of CEF."""
+    """Formats a row as one CEF line."""
     severity = 6 if row.verdict is Verdict.REFUSED else 3
     fields = {
         "rt": str(int(row.at.timestamp() * 1000)),
@@ -80,7 +82,7 @@ def cef(row: AuditEntry) -> bytes:
 
 
 def syslog(row: AuditEntry, host: str) -> bytes:
-    """A row as a message of RFC 5424 with facility `log audit`; its text is JSON."""
+    """Formats a row as an RFC 5424 message with facility `log audit` and a JSON body."""
     level = _WARNING if row.verdict is Verdict.REFUSED else _NOTICE
     at = row.at.isoformat(timespec="microseconds").replace("+00:00", "Z")
     kind = kind_of(row.action).value
@@ -92,7 +94,7 @@ FORMATS = {AuditFormat.JSONL: json_line, AuditFormat.CEF: cef}
 
 
 def _value(text: str) -> str:
-    """An extension's value, as CEF escapes it."""
+    """Escapes an extension's value for CEF."""
     plain = _CONTROL.sub("?", text).replace("\\", "\\\\").replace("=", "\\=")
     return plain.replace("\r", "\\r").replace("\n", "\\n")
 

@@ -1,4 +1,4 @@
-"""Projects, bindings of roles, and requests for access that somebody else has to approve."""
+"""Projects, role bindings, and access requests that another person has to approve."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ LONGEST_ACCESS = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What belongs together: clusters, repositories, pipelines, and who may do what there."""
+    """A group of clusters, repositories and pipelines that share their permissions."""
 
     id: str
     name: str
@@ -21,17 +21,17 @@ class Project:
 
     @property
     def target(self) -> Target:
-        """Where the project stands."""
+        """Returns the project's location for authorization."""
         return Target.project(self.id, self.name)
 
     @property
     def default(self) -> bool:
-        """Whether it holds what has no project of its own."""
+        """Returns whether this is the default project, which holds everything without a project."""
         return self.id == DEFAULT_PROJECT
 
 
 class SubjectKind(StrEnum):
-    """Who can be given a role."""
+    """Kinds of subjects that a role can be bound to."""
 
     USER = "user"
     GROUP = "group"
@@ -39,9 +39,9 @@ class SubjectKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A role given to a user, a service account or a group, in a scope, for some time or for good.
+    """A role bound to a user, service account or group in a scope, optionally until `expires_at`.
 
-    `given_by` is the e-mail address of who gave it.
+    `given_by` is the e-mail address of the user who created the binding.
     """
 
     id: str
@@ -56,19 +56,23 @@ class Binding:
 
 
 class RequestState(StrEnum):
-    """Where a request for access stands."""
+    """State of an access request."""
 
     PENDING = "pending"
+    """Nobody has decided yet."""
     APPROVED = "approved"
+    """Approved. The role is bound until `expiresAt`."""
     REFUSED = "refused"
+    """Denied."""
     REVOKED = "revoked"
+    """Approved first and revoked later."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """Somebody asks for a role in a scope for some minutes; another decides.
+    """A user's request for a role in a scope for some minutes; another user decides.
 
-    `binding_id` and `expires_at` are set once it was approved.
+    Approval sets `binding_id` and `expires_at`.
     """
 
     id: str

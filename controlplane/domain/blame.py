@@ -1,7 +1,7 @@
-"""Who decided on which field of an object: as its cluster notes it in `metadata.managedFields`.
+"""Field ownership of an object, read from its `metadata.managedFields`.
 
-The notes are FieldsV1 of Kubernetes (structured-merge-diff): `f:` before a field's name, `k:`
-before the keys of an item of a list, `v:` before an item that is a plain value.
+The entries are Kubernetes' FieldsV1 (structured-merge-diff): `f:` precedes a field's name, `k:` the
+keys of a list item, `v:` an item that is a plain value.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ import orjson
 from controlplane.domain.livestate import time_of
 
 FIELD_MANAGER = "towline"
-"""As whom agents write."""
+"""Field manager under which agents write."""
 MOST_FIELDS = 1_000
 LONGEST_VALUE = 500
 _DEEPEST = 40
@@ -23,17 +23,17 @@ _MISSING: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A step into a list: the item with these fields, or the item that is this value."""
+    """A step into a list: the item with these fields, or the item that equals this value."""
 
     of: Any
 
     def index(self, items: Sequence[Any]) -> int | None:
-        """Where the item is."""
-        for place, one in enumerate(items):
-            if one == self.of or (
-                isinstance(one, Mapping)
+        """Returns the position of the item."""
+        for place, item in enumerate(items):
+            if item == self.of or (
+                isinstance(item, Mapping)
                 and isinstance(self.of, Mapping)
-                and all(one.get(name) == value for name, value in self.of.items())
+                and all(item.get(name) == value for name, value in self.of.items())
             ):
                 return place
         return None
@@ -44,9 +44,9 @@ Step = str | Item
 
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """A field and who wrote it last; `pointer` (RFC 6901) leads to it in the object as it is.
+    """A field and its last writer; `pointer` (RFC 6901) locates it in the live object.
 
-    `value` is JSON, cut. `subresource`: through which it was written, like `scale`.
+    `value` is JSON, truncated. `subresource` is the one that wrote it, for example `scale`.
     """
 
     pointer: str
@@ -59,28 +59,28 @@ class Managed:
 
     @property
     def is_ours(self) -> bool:
-        """Whether an agent wrote it, as its service says."""
+        """Returns whether an agent wrote the field on behalf of its service."""
         return self.manager == FIELD_MANAGER and not self.subresource
 
 
 def managed(noted: Sequence[Any], live: Mapping[str, Any], under: str = "") -> list[Managed]:
-    """Fields of an object, in order of their pointers; those below `under` only.
+    """Returns an object's managed fields below `under`, sorted by pointer.
 
-    `noted` are its managed fields; what cannot be read of them is passed over.
+    `noted` is its `managedFields`; entries that cannot be parsed are skipped.
     """
     found: dict[tuple[str, str], Managed] = {}
     for entry in noted:
         if isinstance(entry, Mapping):
-            for one in _of_manager(entry, live):
-                if f"{one.pointer}/".startswith(f"{under.rstrip('/')}/"):
-                    found[one.pointer, one.manager] = one
+            for field in _of_manager(entry, live):
+                if f"{field.pointer}/".startswith(f"{under.rstrip('/')}/"):
+                    found[field.pointer, field.manager] = field
                 if len(found) >= MOST_FIELDS:
                     break
     return sorted(found.values(), key=lambda one: (one.pointer, one.manager))
 
 
 def reached(value: Any, steps: Sequence[Step]) -> bytes | None:
-    """The JSON at the end of some steps; None: there is nothing."""
+    """Returns the JSON at the end of a path, or None if the path does not exist."""
     for step in steps:
         value = _next(value, step)[1]
         if value is _MISSING:
@@ -106,7 +106,7 @@ def _of_manager(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[M
 
 
 def _leaves(fields: Mapping[str, Any], above: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
-    """The paths of fields that hold no other noted ones."""
+    """Returns the paths of fields that contain no other managed fields."""
     inner = {name: below for name, below in fields.items() if name != "."}
     if not inner and above:
         yield above
@@ -127,7 +127,7 @@ def _step(name: str) -> Step | None:
 
 
 def _followed(value: Any, steps: Sequence[Step]) -> tuple[str, Any]:
-    """(pointer, value) at the end of steps through an object; the value may be missing."""
+    """Follows a path through an object; returns (pointer, value). The value may be missing."""
     pointer = ""
     for step in steps:
         place, value = _next(value, step)

@@ -1,4 +1,4 @@
-"""What there is and what waits, counted for those who watch an installation."""
+"""Counts of existing and waiting items for monitoring."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ DELIVERY_BOUNDS = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1
 
 
 class Liveness(StrEnum):
-    """How a cluster's agent is heard of."""
+    """Connection state of a cluster's agent."""
 
     CONNECTED = "connected"
     AWAY = "away"
@@ -19,7 +19,7 @@ class Liveness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many wait, and for how many seconds the oldest one has."""
+    """Number of waiting items, and the age of the oldest in seconds."""
 
     count: int = 0
     oldest: float = 0.0
@@ -27,11 +27,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The counts of one moment.
+    """Counts at one moment.
 
-    `services` are by the letter of their `Mark`; `deliveries` by the bound of `DELIVERY_BOUNDS`
-    (seconds, the last one None) that they stayed below, of those that became healthy within
-    `RECENT` and whose commit is known.
+    `services` are grouped by their `Mark`. `deliveries` counts deployments that became healthy
+    within `RECENT` and whose commit is known. Its keys are the upper bounds of `DELIVERY_BOUNDS` in
+    seconds; the last one is None.
     """
 
     services: Mapping[str, int] = field(default_factory=dict)

@@ -1,10 +1,12 @@
-"""Whether a way through a graph leads back to where it began."""
+"""Cycle detection in graphs."""
 
 from collections.abc import Callable, Iterable, Mapping
 
 
 def circle(start: str, edges: Callable[[str], Iterable[str]]) -> list[str]:
-    """A way from a node back to itself, the node first and last; empty if there is none."""
+    """Returns a path from a node back to itself, the node first and
+    last; empty if there is none.
+    """
     came: dict[str, str] = {}
     ahead = [start]
     while ahead:

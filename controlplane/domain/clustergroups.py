@@ -1,4 +1,4 @@
-"""Groups of clusters: named one by one, or by tags; a group can be frozen as a whole."""
+"""Cluster groups: clusters selected by name or tags. A whole group can be frozen."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,11 +13,12 @@ MOST_CHANGING = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterGroup:
-    """Clusters that belong together: each of `cluster_ids`, and all that have all of `tags`.
+    """A group of clusters: all of `cluster_ids`, and all clusters that have all of `tags`.
 
-    Without tags it holds only those named. Of a project it holds only that project's clusters.
-    While it is frozen nothing of its clusters' services changes; `reason` says why. Pipelines
-    change at most `max_changing` of its clusters at once, whichever they are; 0: any number.
+    Without tags it contains only the named clusters. A group of a project contains only that
+    project's clusters. While a group is frozen, services on its clusters do not change; `reason`
+    says why. Pipelines change at most `max_changing` of its clusters at the same time, counted over
+    all pipelines; 0 means no limit.
     """
 
     id: str
@@ -36,22 +37,24 @@ class ClusterGroup:
 
     @property
     def target(self) -> Target:
-        """Where it stands: rights on it are rights on clusters there."""
+        """Returns the group's location for authorization; permissions on it apply to clusters
+        there.
+        """
         if self.project_id is None:
             return Target.whole(Kind.CLUSTER, self.id, self.name)
         return Target.within(Kind.CLUSTER, self.project_id, self.id, self.name)
 
     def holds(self, cluster: Cluster) -> bool:
-        """Whether a cluster is in it."""
+        """Returns whether the group contains a cluster."""
         if self.project_id not in (None, cluster.project_id or DEFAULT_PROJECT):
             return False
         by_tags = bool(self.tags) and self.tags.items() <= cluster.tags.items()
         return by_tags or cluster.id in self.cluster_ids
 
     def refusal(self, cluster: Cluster) -> Conflict:
-        """What is said to who would change something there."""
+        """Returns the error for a change to a frozen cluster."""
         why = f": {self.reason}" if self.reason else ""
         return Conflict(
-            f"cluster {cluster.handle!r} is frozen, as cluster group {self.name!r} is, by "
+            f"cluster {cluster.handle!r} is frozen through cluster group {self.name!r} by "
             f"{self.frozen_by}{why}; unfreeze the group first"
         )

@@ -1,4 +1,4 @@
-"""Jobs that are run in a cluster: for gates of pipelines, and for people."""
+"""Jobs that run in a cluster, for pipeline gates and for users."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,13 +21,18 @@ _KINDS = {("batch/v1", "Job"), ("v1", "Pod")}
 
 
 class JobPhase(StrEnum):
-    """How far a job is; the last three are final."""
+    """Progress of a job; the last three phases are final."""
 
     PENDING = "PENDING"
+    """The agent has not started the job yet."""
     RUNNING = "RUNNING"
+    """The job is running."""
     SUCCEEDED = "SUCCEEDED"
+    """The job completed. This phase is final."""
     FAILED = "FAILED"
+    """The job failed or timed out. This phase is final."""
     CANCELLED = "CANCELLED"
+    """Somebody cancelled the job. This phase is final."""
 
     @property
     def final(self) -> bool:
@@ -36,10 +41,10 @@ class JobPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterJob:
-    """One Job or Pod that an agent is asked to run once; `id` is that of its command.
+    """One Job or Pod that an agent runs once; `id` is the id of its command.
 
-    `key` makes a second request the same job. `sealed` are its secrets, encrypted at rest.
-    `outputs` is what its containers wrote to their termination logs, by container.
+    A request with the same `key` returns the existing job. `sealed` holds its secrets, encrypted at
+    rest. `outputs` is the text of its termination logs by container.
     """
 
     id: str
@@ -65,9 +70,10 @@ class ClusterJob:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What is to be run. `secrets` are plain values, by the names that the manifest uses.
+    """A job to run.
 
-    `key`, if given, makes a second request the same job.
+    `secrets` are plain values by the names that the manifest uses. Requests with the same `key`
+    return one job.
     """
 
     namespace: str
@@ -78,7 +84,7 @@ class JobRequest:
     key: str = ""
 
     def check(self) -> None:
-        """Raise Invalid, naming the field, for what no agent could run."""
+        """Raises Invalid, naming the field, for a job that no agent can run."""
         check_label(self.namespace, "namespace")
         kind = (self.manifest.get("apiVersion"), self.manifest.get("kind"))
         if kind not in _KINDS:
@@ -90,4 +96,4 @@ class JobRequest:
         if len(self.secrets) > MOST_SECRETS:
             raise Invalid(f"has more than {MOST_SECRETS} values", field="secrets")
         if len(self.key) > 255:
-            raise Invalid("is longer than 255 characters", field="key")
+            raise Invalid("must be at most 255 characters", field="key")

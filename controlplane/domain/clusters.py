@@ -1,4 +1,4 @@
-"""Clusters: registered by people, kept alive by their agents."""
+"""Clusters, their agents and their health."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,27 +11,38 @@ from fleet.identity import ClusterId
 
 
 class Distribution(StrEnum):
-    """Flavours of Kubernetes, as the API names them."""
+    """Kubernetes distributions, as the API names them."""
 
     GENERIC = "GENERIC"
+    """Any other distribution."""
     EKS = "EKS"
+    """Amazon Elastic Kubernetes Service."""
     AKS = "AKS"
+    """Azure Kubernetes Service."""
     GKE = "GKE"
+    """Google Kubernetes Engine."""
     RKE = "RKE"
+    """Rancher Kubernetes Engine."""
     K3S = "K3S"
+    """K3s."""
     OPENSHIFT = "OPENSHIFT"
+    """Red Hat OpenShift."""
 
 
 class AgentMode(StrEnum):
-    """Who defines a cluster's services: the control plane, or the cluster itself."""
+    """Source of a cluster's service definitions: the control plane, or the cluster itself."""
 
     MANAGED = "MANAGED"
+    """The control plane defines the services."""
     AUTONOMOUS = "AUTONOMOUS"
+    """Objects in the cluster define the services. The control plane only displays them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeprecatedApi:
-    """An API that is still asked for; the Kubernetes release `removed_in` (1.25) is without it."""
+    """A deprecated API that is still requested; Kubernetes removes it in release `removed_in` (like
+    1.25).
+    """
 
     group: str
     version: str
@@ -41,9 +52,9 @@ class DeprecatedApi:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What its agent tells of a cluster; a number is 0 if it cannot be counted.
+    """Facts that the agent reports about its cluster; a number is 0 if it cannot be determined.
 
-    `api_versions` are `group/version`, `v1` for the core.
+    `api_versions` are `group/version`, `v1` for the core group.
     """
 
     cpu_millis: int = 0
@@ -54,15 +65,18 @@ class ClusterFacts:
 
 
 SILENT_AFTER = timedelta(minutes=5)
-"""A cluster that was not heard of for so long counts as silent, what is known of it as old."""
+"""Age of the last report after which a cluster counts as silent and its data as outdated."""
 
 
 class ClusterHealth(StrEnum):
-    """Whether the agent of a cluster was heard of of late."""
+    """Connection state of a cluster's agent."""
 
     CONNECTED = "CONNECTED"
+    """The agent reported within the last 5 minutes."""
     SILENT = "SILENT"
+    """The last report of the agent is older than 5 minutes."""
     NEVER = "NEVER"
+    """No agent has ever connected."""
 
 
 AGENT_TAG, KEEP = "towline-agent", "keep"
@@ -71,13 +85,12 @@ AGENT_TAG, KEEP = "towline-agent", "keep"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster as the control plane knows it.
+    """A registered cluster.
 
-    `pinged_at` is the last time its agent was heard of: liveness is an age, not a flag.
-    `acknowledged` is the last report of its agent that is committed. A cluster with
-    `ending_at` waits for its agent to remove all services; then it is deleted. Without a
-    `project_id` it belongs to the default project. `sealing_key` is what secrets for its agent
-    are sealed to, `alarm` says what is wrong with its agents.
+    `pinged_at` is when its agent was last seen: liveness is an age, not a flag. `acknowledged` is
+    the last committed report of its agent. A cluster with `ending_at` is deleted once its agent has
+    removed all services. Without a `project_id` the cluster belongs to the default project. Secrets
+    for its agent are sealed to `sealing_key`. `alarm` describes a problem with its agents.
     """
 
     id: ClusterId
@@ -106,10 +119,10 @@ class Cluster:
 
     @property
     def keeps_agent(self) -> bool:
-        """Whether it is left out when the agents of many clusters are replaced."""
+        """Returns whether bulk upgrades of agents skip this cluster."""
         return self.tags.get(AGENT_TAG) == KEEP
 
     @property
     def target(self) -> Target:
-        """Where the cluster stands."""
+        """Returns the cluster's location for authorization."""
         return Target.within(Kind.CLUSTER, self.project_id, self.id, self.handle)

@@ -1,4 +1,4 @@
-"""Things that an agent is asked to do once: rows until their result is known."""
+"""One-time commands for agents, stored until their result is known."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from fleet.identity import ClusterId, ServiceId
 
 
 class CommandKind(StrEnum):
-    """What can be asked of an agent."""
+    """Kinds of commands."""
 
     SYNC_NOW = "sync-now"
     TERMINATE = "terminate"
@@ -21,7 +21,7 @@ class CommandKind(StrEnum):
 
 
 class CommandState(StrEnum):
-    """Where a command stands."""
+    """State of a command."""
 
     WAITING = "waiting"
     SUCCEEDED = "succeeded"
@@ -31,11 +31,11 @@ class CommandState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Sent to the agent until it has answered; executed once by its id.
+    """A command that is sent to the agent until it answers; the agent executes each id once.
 
-    `payload` is what its kind needs: `job` (the id of the job to be cancelled), `version` and
-    `image` (of an upgrade), `box` (of a render: the order, sealed, in base64), which `digest`,
-    `source` and `reads` of the result replace. A command that runs a job has the job's id.
+    `payload` depends on the kind: `job` (id of the job to cancel), `version` and `image` (upgrade),
+    `box` (render: the sealed order in base64). The result of a render replaces `box` with `digest`,
+    `source` and `reads`. A command that runs a job has the job's id.
     """
 
     id: str

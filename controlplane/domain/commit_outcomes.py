@@ -1,7 +1,7 @@
-"""What GitHub and GitLab are told of commits: statuses, and comments on requests to merge them.
+"""Commit statuses and pull request comments for GitHub and GitLab.
 
-Texts come from clusters and are cut; in comments they stand as code, so that they name nobody and
-link nowhere.
+Texts come from clusters and are truncated. Comments show them as code, so that they mention no user
+and contain no link.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ _OF_STAGES = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a commit fares in one place; `state` in GitHub's words, `context` names the place."""
+    """Status of a commit in one place; `state` in GitHub's words, `context` names the place."""
 
     sha: str
     state: str
@@ -43,13 +43,13 @@ class Outcome:
 
     @property
     def is_final(self) -> bool:
-        """Nothing more is to be waited for."""
+        """Returns whether the status will not change any more."""
         return self.state != "pending"
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewRow:
-    """A service of a preview environment, as its request's comment shows it."""
+    """A service of a preview environment, as a row of the pull request's comment."""
 
     name: str
     cluster: str
@@ -59,27 +59,29 @@ class PreviewRow:
 
 
 def commit_key(repository_id: str) -> str:
-    """Where the detail of a pipeline's notification has the commit of a repository."""
+    """Returns the key under which a pipeline notification's detail holds a repository's commit."""
     return f"sha:{repository_id}"
 
 
-def outcome(one: Notification, repository_id: str) -> Outcome | None:
-    """What a notification says of a commit of a repository; None: nothing."""
-    text = (one.text or one.subject)[:_LONGEST_STATUS]
-    told = one.detail
-    if one.pipeline_id:
-        state, sha = _OF_STAGES.get(one.kind), told.get(commit_key(repository_id), "")
-        context = f"towline/{told.get('pipeline', '')}/{told.get('environment', '')}"
-        text = one.subject[:_LONGEST_STATUS]
+def outcome(notification: Notification, repository_id: str) -> Outcome | None:
+    """Converts a notification into the status of a repository's commit; None if it concerns no
+    commit.
+    """
+    text = (notification.text or notification.subject)[:_LONGEST_STATUS]
+    detail = notification.detail
+    if notification.pipeline_id:
+        state, sha = _OF_STAGES.get(notification.kind), detail.get(commit_key(repository_id), "")
+        context = f"towline/{detail.get('pipeline', '')}/{detail.get('environment', '')}"
+        text = notification.subject[:_LONGEST_STATUS]
     else:
-        state, sha = _STATES.get(told.get("stage", "")), told.get("sha", "")
-        context = f"towline/{told.get('cluster', '')}/{told.get('service', '')}"
+        state, sha = _STATES.get(detail.get("stage", "")), detail.get("sha", "")
+        context = f"towline/{detail.get('cluster', '')}/{detail.get('service', '')}"
     return Outcome(sha, state, context, text) if state and sha else None
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One repository in the API of its host. The headers hold a token: never printed."""
+    """One repository in the API of its host. The headers hold a token: never print them."""
 
     type: SinkType
     base: str
@@ -87,7 +89,9 @@ class Host:
 
     @classmethod
     def of(cls, type: SinkType, secrets: Mapping[str, str], repository: str) -> "Host":
-        """The repository with this URL, asked with a sink's secrets."""
+        """Creates the host of the repository with this URL, with the secrets of a notification
+        sink.
+        """
         api, path = secrets.get("api_url") or api_of(type, repository), _path(repository)
         token = secrets["token"]
         headers = {"content-type": "application/json"}
@@ -97,53 +101,57 @@ class Host:
         accept = {"authorization": f"Bearer {token}", "accept": "application/vnd.github+json"}
         return cls(type, f"{api}/repos/{quote(path)}", headers | accept)
 
-    def status(self, one: Outcome) -> Outgoing:
-        """A commit status."""
-        url = f"{self.base}/statuses/{quote(one.sha, safe='')}"
-        body = {"state": one.state, "context": one.context, "description": one.text}
+    def status(self, outcome: Outcome) -> Outgoing:
+        """Builds the request that sets a commit status."""
+        url = f"{self.base}/statuses/{quote(outcome.sha, safe='')}"
+        body = {"state": outcome.state, "context": outcome.context, "description": outcome.text}
         if self.type is SinkType.GITLAB:
-            state = "failed" if one.state == "failure" else one.state
-            body = {"state": state, "name": one.context, "description": one.text}
+            state = "failed" if outcome.state == "failure" else outcome.state
+            body = {"state": state, "name": outcome.context, "description": outcome.text}
         return Outgoing(url, orjson.dumps(body), self.headers)
 
     def requests_of(self, sha: str) -> str:
-        """Where the requests are listed that would merge a commit."""
+        """Returns the URL that lists the pull requests containing a commit."""
         commit = quote(sha, safe="")
         if self.type is SinkType.GITLAB:
             return f"{self.base}/repository/commits/{commit}/merge_requests"
         return f"{self.base}/commits/{commit}/pulls"
 
     def comments_of(self, number: int) -> str:
-        """Where a request's comments are listed and added."""
+        """Returns the URL where a pull request's comments are listed and created."""
         if self.type is SinkType.GITLAB:
             return f"{self.base}/merge_requests/{number}/notes"
         return f"{self.base}/issues/{number}/comments"
 
     def comment(self, number: int, id: int) -> tuple[str, str]:
-        """Method and URL with which a comment is changed."""
+        """Returns method and URL of the request that updates a comment."""
         if self.type is SinkType.GITLAB:
             return "PUT", f"{self.comments_of(number)}/{id}"
         return "PATCH", f"{self.base}/issues/comments/{id}"
 
 
-def open_numbers(told: Any) -> list[int]:
-    """The numbers of those listed requests that are open; ValueError and its like: no such list."""
-    found = (one for one in told if one["state"] in ("open", "opened"))
-    return [int(one.get("iid") or one["number"]) for one in found]
+def open_numbers(listing: Any) -> list[int]:
+    """Returns the numbers of the open pull requests in a listing. Raises ValueError or similar for
+    any other content.
+    """
+    found = (request for request in listing if request["state"] in ("open", "opened"))
+    return [int(request.get("iid") or request["number"]) for request in found]
 
 
-def comments(told: Any) -> list[tuple[int, str]]:
-    """Id and text of listed comments; ValueError and its like: this is no such list."""
-    return [(int(one["id"]), str(one["body"] or "")) for one in told]
+def comments(listing: Any) -> list[tuple[int, str]]:
+    """Returns id and text of the comments in a listing. Raises ValueError or similar for any other
+    content.
+    """
+    return [(int(comment["id"]), str(comment["body"] or "")) for comment in listing]
 
 
 def marker(set_id: str) -> str:
-    """What a comment of ours on a preview begins with."""
+    """Returns the text that marks a comment as Towline's preview comment."""
     return f"<!-- towline:{set_id} -->"
 
 
 def preview_comment(set_id: str, name: str, rows: Iterable[PreviewRow]) -> str:
-    """The comment, in Markdown: a row a service."""
+    """Formats the preview comment in Markdown, one row a service."""
     shown = sorted(rows, key=lambda one: (one.cluster, one.name))
     lines = [
         marker(set_id),
@@ -152,9 +160,9 @@ def preview_comment(set_id: str, name: str, rows: Iterable[PreviewRow]) -> str:
         "| service | cluster | state | commit |",
         "|---|---|---|---|",
     ]
-    for one in shown[:_MOST_ROWS]:
-        state = f"{one.status.lower()}: {_code(one.reason)}" if one.reason else one.status.lower()
-        cells = (_code(one.name), _code(one.cluster), state, _code(one.sha[:12]))
+    for row in shown[:_MOST_ROWS]:
+        state = f"{row.status.lower()}: {_code(row.reason)}" if row.reason else row.status.lower()
+        cells = (_code(row.name), _code(row.cluster), state, _code(row.sha[:12]))
         lines.append(f"| {' | '.join(cells)} |")
     if len(shown) > _MOST_ROWS:
         lines += ["", f"and {len(shown) - _MOST_ROWS:,} more"]
@@ -162,7 +170,7 @@ def preview_comment(set_id: str, name: str, rows: Iterable[PreviewRow]) -> str:
 
 
 def api_of(type: SinkType, repository: str) -> str:
-    """Where the API of a repository's host is, if nothing else is said."""
+    """Returns the default API URL of a repository's host."""
     host = _parts(repository)[0]
     if type is SinkType.GITLAB:
         return f"https://{host}/api/v4"
@@ -174,7 +182,7 @@ def _path(repository: str) -> str:
 
 
 def _parts(repository: str) -> tuple[str, str]:
-    """Host and path of a repository, also of `git@host:path`."""
+    """Splits a repository URL, also `git@host:path`, into host and path."""
     if "://" in repository:
         parts = urlsplit(repository)
         return parts.hostname or "", parts.path
@@ -183,6 +191,6 @@ def _parts(repository: str) -> tuple[str, str]:
 
 
 def _code(text: str) -> str:
-    """Text as code in a table's cell; nothing in it ends the code or the cell."""
-    plain = "".join(" " if one in "`|" or not one.isprintable() else one for one in text)
+    """Formats text as code in a table cell; no character of it can end the code or the cell."""
+    plain = "".join(" " if char in "`|" or not char.isprintable() else char for char in text)
     return f"`{plain[:_LONGEST_REASON].strip() or '-'}`"

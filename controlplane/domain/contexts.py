@@ -1,4 +1,4 @@
-"""Service contexts: named values that templates of many services may use."""
+"""Service contexts: named values for the templates of many services."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ from controlplane.domain.access import Kind, Target
 class ServiceContext:
     """Values that templates read as `contexts.name.key`.
 
-    `sealed` holds the secret ones, encrypted; of two with the same key, the secret counts. Values
-    named in `types` are held to that `flow.ValueType`, in overrides as well. With
-    `by_reference` templates find placeholders instead of its secrets, which only agents fill in;
-    `secrets_version` grows with each change of them.
+    `sealed` holds secret values, encrypted; a secret wins over a plain value with the same key.
+    `types` declares a `flow.ValueType` for some values; overrides must match it too. With
+    `by_reference` templates receive placeholders instead of secrets, which only agents replace.
+    `secrets_version` grows with each change of the secrets.
     """
 
     id: str
@@ -31,7 +31,7 @@ class ServiceContext:
 
     @property
     def target(self) -> Target:
-        """Where the context stands."""
+        """Returns the context's location for authorization."""
         return Target.within(Kind.CONTEXT, self.project_id, self.id, self.name)
 
 

@@ -1,4 +1,4 @@
-"""What may be given to reach a repository, and what of it stays when something else is changed."""
+"""Credentials of repositories: validation, and merging of changes."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -29,21 +29,22 @@ Texts = Mapping[str, str]
 
 
 def changed(before: Texts, given: GitCredentials, *, other_way: bool = False) -> dict[str, str]:
-    """What is kept after a change.
+    """Merges a change into the stored credentials.
 
-    Sign-in and client certificate are each replaced as a whole by what is given of them; of the
-    rest an empty text removes. Invalid: what is given cannot work, or would show what was given
-    for one way to another: `other_way` tells that the way has changed elsewhere.
+    Sign-in and client certificate are each replaced as a whole. For all other fields an empty text
+    removes the value. `other_way` says that the connection's target changed elsewhere. Raises
+    Invalid if the credentials cannot work, or if a secret would be sent to another target than the
+    one it was given for.
     """
-    told = {name: text for name, text in asdict(given).items() if text is not None}
+    changes = {name: text for name, text in asdict(given).items() if text is not None}
     after = dict(before)
     for group in (_SIGN_IN, _CERTIFICATE):
-        if any(told.get(name) for name in group):
+        if any(changes.get(name) for name in group):
             after = {name: text for name, text in after.items() if name not in group}
-            after |= {name: told[name] for name in group if told.get(name)}
+            after |= {name: changes[name] for name in group if changes.get(name)}
     for (name,) in _OTHERS:
-        if name in told:
-            after[name] = told[name]
+        if name in changes:
+            after[name] = changes[name]
     after = {name: text for name, text in after.items() if text}
     _check(after)
     moved = other_way or any(before.get(name) != after.get(name) for name in _WAY)
@@ -53,7 +54,7 @@ def changed(before: Texts, given: GitCredentials, *, other_way: bool = False) ->
 
 
 def method_of(kept: Texts) -> AuthMethod | None:
-    """How the repository is read with these; None: anonymously."""
+    """Returns the authentication method for these credentials; None: anonymous."""
     if "app_id" in kept:
         return AuthMethod.APP
     if "private_key" in kept:
@@ -64,12 +65,15 @@ def method_of(kept: Texts) -> AuthMethod | None:
 
 
 def _check_given_anew(before: Texts, after: Texts) -> None:
-    """Whoever can lead the connection elsewhere must know the secret that it would show."""
+    """Requires the secret again when the connection's target changes.
+
+    Otherwise an editor could send a secret that they do not know to their own server.
+    """
     for name in ("password", "private_key"):
         if name in before and before.get(name) == after.get(name):
             raise Invalid(
-                "must be given again together with another proxy, authority or cluster: what "
-                "was given for one way is not shown to another",
+                "must be given again when the proxy, certificate authority or cluster changes: "
+                "a secret is never sent to another target",
                 field="password" if name == "password" else "privateKey",
             )
 
@@ -97,7 +101,7 @@ def _check_app(kept: Texts) -> None:
             raise Invalid("a GitHub App needs its id, installation and key", field=_camel(name))
     for name in names[:2]:
         if not kept[name].isascii() or not kept[name].isalnum():
-            raise Invalid("is no id of a GitHub App", field=_camel(name))
+            raise Invalid("is not the id of a GitHub App", field=_camel(name))
     if "api_url" in kept:
         _check_api(kept["api_url"])
 

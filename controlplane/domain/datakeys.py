@@ -1,7 +1,7 @@
-"""The keys that seal what is sealed in the store; each is kept wrapped by the installation's key.
+"""Data keys that encrypt sealed columns; the installation's key wraps each of them.
 
-A key begins some time after it was made, so that every replica can open what it seals. None is
-ever removed: backups hold what it has sealed.
+A key begins some time after its creation, so that every replica can decrypt its values. Data keys
+are never removed, because backups contain values that they encrypt.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class DataKey:
-    """A key that seals. `wrapped` is opened by the key-encryption key whose name is `kek`."""
+    """A data key. The key-encryption key with the name `kek` unwraps `wrapped`."""
 
     id: str
     wrapped: bytes = field(repr=False)
@@ -20,5 +20,5 @@ class DataKey:
 
     @property
     def context(self) -> str:
-        """What the wrapped key is bound to."""
+        """Returns the associated data that the wrapped key is bound to."""
         return f"data-key:{self.id}"

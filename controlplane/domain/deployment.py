@@ -1,18 +1,18 @@
-"""Deployment settings: what holds for all clusters that are added."""
+"""Deployment settings: defaults for all newly added clusters."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 SETTINGS_ID = "00000000-0000-7000-8000-000000000002"
-"""The id of the one row."""
+"""Id of the only row."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentSettings:
-    """What who installs an agent is told.
+    """Installation values for agents.
 
-    `agent_values` are values (YAML) for the agent's chart, `agent_values_templated` says that
-    they hold Liquid to be filled in with the cluster.
+    `agent_values` are Helm values (YAML) for the agent's chart. If `agent_values_templated`, they
+    are a Liquid template that is rendered for each cluster.
     """
 
     id: str

@@ -1,9 +1,8 @@
-"""Deployments as the ledger tells them, and the four figures of delivery over them.
+"""Deployments from the ledger, and the four DORA metrics over them.
 
-A deployment is one desired state of one service: from the commit to what its cluster made of it.
-The figures are those of DORA, over the deployments that became desired in a window:
-how many became healthy, how long from commit to healthy, which part failed, how long until healthy
-again.
+A deployment is one desired state of one service, from the commit to the result in its cluster. The
+metrics cover deployments that became desired in a window: number that became healthy, lead time
+from commit to healthy, failure rate, and time to restore.
 """
 
 from collections.abc import Sequence
@@ -17,11 +16,11 @@ from controlplane.domain.marks import Mark
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One desired state of a service, with the time of each stage of its walk.
+    """One desired state of a service, with the time of each of its stages.
 
-    `failed_at` is when it first failed or degraded, `restored_at` when the service was healthy
-    again, `reverted_at` when somebody returned to an earlier one, `replaced_at` when the next one
-    became desired, `removed_at` when the service's objects were gone.
+    `failed_at`: it first failed or degraded. `restored_at`: the service was healthy again.
+    `reverted_at`: a user returned to an earlier state. `replaced_at`: the next state became
+    desired. `removed_at`: the service's objects were gone.
     """
 
     service_id: str
@@ -44,7 +43,7 @@ class Deployment:
     removed_at: datetime | None = None
 
     def mark(self, at: datetime) -> Mark:
-        """What the service was at, at a moment at which this was what it should be."""
+        """Returns the service's status code at a moment at which this was its desired state."""
         failed = _by(self.failed_at, at) and not _by(self.restored_at, at)
         if failed:
             return Mark.FAILED
@@ -54,21 +53,26 @@ class Deployment:
 
 
 class Period(StrEnum):
-    """The length of a report's parts."""
+    """Length of the parts of a report."""
 
     DAY = "DAY"
+    """One day."""
     WEEK = "WEEK"
+    """Seven days."""
     MONTH = "MONTH"
+    """Thirty days."""
 
     @property
     def length(self) -> timedelta:
-        """A month is thirty days: parts are compared, so they are of equal length."""
+        """Returns the length; a month counts as 30 days, so that all parts are of equal length."""
         return timedelta(days={Period.DAY: 1, Period.WEEK: 7, Period.MONTH: 30}[self])
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Deployments of a stretch of time: begun, become healthy, failed or reverted."""
+    """Numbers of deployments that began, became healthy, and failed
+    or were reverted in a window.
+    """
 
     begun: int = 0
     healthy: int = 0
@@ -76,13 +80,13 @@ class Counts:
 
     @property
     def failure_rate(self) -> float | None:
-        """Which part of all failed; None without any."""
+        """Returns the failed share of all deployments; None without any."""
         return self.failed / self.begun if self.begun else None
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The four figures of a window; times in seconds, None where nothing was measured."""
+    """The four metrics of a window; times in seconds, None if nothing was measured."""
 
     since: datetime
     until: datetime
@@ -95,22 +99,25 @@ class Figures:
 
     @property
     def per_day(self) -> float:
-        """Deployments that became healthy, a day."""
+        """Returns the number of deployments per day that became healthy."""
         days = (self.until - self.since) / timedelta(days=1)
         return self.counts.healthy / days if days else 0.0
 
 
 class ChangeKind(StrEnum):
-    """What became of a service between two moments."""
+    """Kind of difference of a service between two moments."""
 
     ADDED = "ADDED"
+    """The service had no desired state before and has one now."""
     REMOVED = "REMOVED"
+    """The service had a desired state before and has none now."""
     CHANGED = "CHANGED"
+    """The desired state or the status of the service differs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A service at two moments; what did not exist then is None."""
+    """A service at two moments; None where it did not exist."""
 
     kind: ChangeKind
     before: Deployment | None
@@ -122,9 +129,9 @@ class Change:
 def difference(
     before: Sequence[Deployment], then: datetime, after: Sequence[Deployment], now: datetime
 ) -> list[Change]:
-    """What differs between the fleet at two moments: commits, and what services were at."""
-    old = {one.service_id: one for one in before}
-    new = {one.service_id: one for one in after}
+    """Compares all services at two moments: their commits and their status codes."""
+    old = {deployment.service_id: deployment for deployment in before}
+    new = {deployment.service_id: deployment for deployment in after}
     changes = []
     for id in sorted(old.keys() | new.keys()):
         was, is_now = old.get(id), new.get(id)
@@ -136,7 +143,7 @@ def difference(
 
 
 def nearest_rank(count: int, part: float) -> int:
-    """The place, from 0, of a percentile among so many sorted values (nearest rank)."""
+    """Returns the zero-based rank of a percentile among `count` sorted values (nearest rank)."""
     return max(0, -int(-count * part // 1) - 1)
 
 

@@ -1,8 +1,8 @@
-"""Configuration flow: what services export, who imports it, and what comes of a change. Pure.
+"""Configuration flow: exports of services, their imports, and the effects of a change. Pure.
 
-A value is text or any JSON. Texts may hold `${imports.ALIAS}`, `${cluster.handle}`,
-`${service.name}` and `${service.namespace}`; a text that is one
-reference and nothing else takes over its type.
+A value is text or any JSON. Texts may contain `${imports.ALIAS}`, `${cluster.handle}`,
+`${service.name}` and `${service.namespace}`. A text that consists of one reference takes the type
+of its value.
 """
 
 import re
@@ -17,7 +17,7 @@ from fleet.errors import Invalid
 MOST_NAMES = 200
 MOST_NODES = 5_000
 MOST_ORIGINS = 32
-"""So many exports, the nearest, are told as the origin of a value."""
+"""Maximum number of exports, nearest first, that are listed as the origin of a value."""
 _LONGEST_VALUE = 64 * 1024
 _DEEPEST = 16
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -25,13 +25,18 @@ _REFERENCE = re.compile(r"\$\{(imports|cluster|service)\.([A-Za-z_][A-Za-z0-9_]*
 
 
 class ValueType(StrEnum):
-    """What a value is."""
+    """Type of a value."""
 
     TEXT = "text"
+    """A string."""
     NUMBER = "number"
+    """An integer or a floating-point number."""
     BOOLEAN = "boolean"
+    """True or false."""
     LIST = "list"
+    """A list."""
     OBJECT = "object"
+    """An object with string keys."""
 
 
 _TYPES: Mapping[ValueType, tuple[type, ...]] = {
@@ -45,7 +50,7 @@ _TYPES: Mapping[ValueType, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A value that a service offers; `shared`: to other projects as well."""
+    """A value that a service offers; `shared` offers it to other projects too."""
 
     name: str
     type: ValueType
@@ -55,7 +60,9 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """An export of a service, under a name of one's own; `default` counts while there is none."""
+    """An export of a service under a local alias; `default` applies
+    while the export has no value.
+    """
 
     alias: str
     source: str
@@ -65,7 +72,9 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A service in the graph. `label` is for people, `facts` are what `${…}` may name."""
+    """A service in the graph. `label` is for people, `facts` are
+    the values that `${…}` may name.
+    """
 
     id: str
     label: str
@@ -80,7 +89,7 @@ Graph = Mapping[str, Node]
 
 @dataclass(frozen=True, slots=True)
 class ServiceExport:
-    """An export as it is kept."""
+    """An export as it is stored."""
 
     id: str
     service_id: str
@@ -92,7 +101,7 @@ class ServiceExport:
 
 @dataclass(frozen=True, slots=True)
 class ServiceImport:
-    """An import as it is kept."""
+    """An import as it is stored."""
 
     id: str
     service_id: str
@@ -104,7 +113,7 @@ class ServiceImport:
 
 @dataclass(frozen=True, slots=True)
 class Flowing:
-    """An imported value and where it came from, the nearest first: `dev/db.host`, or `default`."""
+    """An imported value and its origin, nearest first: `dev/db.host`, or `default`."""
 
     value: Any
     origin: tuple[str, ...]
@@ -112,28 +121,30 @@ class Flowing:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What each service finds below `imports`; `problems` says by service what cannot be had."""
+    """Imported values of each service; `problems` lists by service the imports without a value."""
 
     imports: Mapping[str, Mapping[str, Flowing]]
     problems: Mapping[str, str]
 
 
 def check_export(export: Export) -> Export:
-    """Itself. Invalid: names what is wrong with it."""
+    """Returns the export. Raises Invalid with the reason if it is not valid."""
     check_name(export.name, "exports.name")
     check_type(export.name, export.type, export.value, "exports.value")
     return export
 
 
 def check_name(name: str, where: str) -> str:
-    """A name that templates can write behind a dot. Invalid: it is none."""
+    """Returns the name if templates can use it after a dot; else raises Invalid."""
     if not _NAME.fullmatch(name):
         raise Invalid(f"{name[:80]!r} is not a name of letters, digits and '_'", field=where)
     return name
 
 
 def check_type(name: str, type: ValueType, value: Any, where: str) -> None:
-    """Invalid: a value is of another type, too long or too deep. One reference fits any type."""
+    """Raises Invalid if a value has another type, is too long or nests too deep. A single reference
+    fits every type.
+    """
     is_reference = isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
     if not (is_reference or _is_of(type, value)):
         raise Invalid(f"{name} is not {type.value}", field=where)
@@ -142,16 +153,17 @@ def check_type(name: str, type: ValueType, value: Any, where: str) -> None:
 
 
 def cycle(graph: Graph, start: str) -> list[str]:
-    """Labels on a way of imports from a service back to itself; empty: there is none."""
-    return [graph[one].label for one in circle(start, lambda id: _sources(graph, id))]
+    """Returns the labels along a cycle of imports through a service; empty if there is none."""
+    return [graph[node_id].label for node_id in circle(start, lambda id: _sources(graph, id))]
 
 
 def order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]:
-    """Services in groups: each imports only from groups before it, also by way of others.
+    """Groups services so that each imports only from earlier groups, directly or indirectly.
 
-    `among` leaves only these, in the same order: so a roll-out goes. Invalid: there is a cycle.
+    Rollouts follow this order. `among` keeps only these services, in the same order. Raises Invalid
+    on a cycle.
     """
-    waiting = {id: {one for one in _sources(graph, id) if one in graph} for id in graph}
+    waiting = {id: {source for source in _sources(graph, id) if source in graph} for id in graph}
     users = _users(graph)
     free = sorted(id for id, sources in waiting.items() if not sources)
     groups: list[list[str]] = []
@@ -167,7 +179,7 @@ def order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]
                     after.add(user)
         free = sorted(after)
     if done < len(graph):
-        raise Invalid("the imports go in a circle", field="imports")
+        raise Invalid("the imports form a cycle", field="imports")
     if among is None:
         return groups
     wanted = set(among)
@@ -176,7 +188,7 @@ def order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]
 
 
 def affected(graph: Graph, start: str) -> list[str]:
-    """All that import from a service, also by way of others, in the order of a roll-out."""
+    """Returns all direct and indirect importers of a service, in rollout order."""
     users, found, ahead = _users(graph), set[str](), [start]
     while ahead:
         for user in users.get(ahead.pop(), ()):
@@ -187,26 +199,28 @@ def affected(graph: Graph, start: str) -> list[str]:
 
 
 def resolve(graph: Graph) -> Resolved:
-    """What every service of a graph without cycles imports. Sources outside of it are missing."""
+    """Resolves the imports of every service of an acyclic graph. Sources outside of it count as
+    missing.
+    """
     imports: dict[str, dict[str, Flowing]] = {}
     problems: dict[str, str] = {}
     offered: dict[tuple[str, str], Flowing] = {}
-    for id in (one for group in order(graph) for one in group):
+    for id in (service_id for group in order(graph) for service_id in group):
         node = graph[id]
         found: dict[str, Flowing] = {}
-        for one in node.imports.values():
-            value = _imported(graph, node, one, offered)
+        for imported in node.imports.values():
+            value = _imported(graph, node, imported, offered)
             if value is None:
-                problems.setdefault(id, _missing(graph, node, one))
+                problems.setdefault(id, _missing(graph, node, imported))
             else:
-                found[one.alias] = value
+                found[imported.alias] = value
         imports[id] = found
         _offer(node, found, offered, problems)
     return Resolved(imports, problems)
 
 
 def changed(before: Resolved, after: Resolved) -> set[str]:
-    """The services whose imports, or what hinders them, are not the same."""
+    """Returns the services whose imports or import problems differ."""
     ids = before.imports.keys() | after.imports.keys()
     return {
         id
@@ -229,35 +243,35 @@ def _offer(
             continue
         value = _filled(export.value, node, imports)
         if not _is_of(export.type, value):
-            problems.setdefault(node.id, f"{name} came out as no {export.type.value}")
+            problems.setdefault(node.id, f"{name} did not resolve to {export.type.value}")
             continue
-        origin = tuple(dict.fromkeys(one for ref in used for one in imports[ref].origin))
+        origin = tuple(dict.fromkeys(label for ref in used for label in imports[ref].origin))
         offered[node.id, export.name] = Flowing(value, (name, *origin)[:MOST_ORIGINS])
 
 
 def _imported(
-    graph: Graph, node: Node, one: Import, offered: Mapping[tuple[str, str], Flowing]
+    graph: Graph, node: Node, wanted: Import, offered: Mapping[tuple[str, str], Flowing]
 ) -> Flowing | None:
-    source = graph.get(one.source)
-    export = source.exports.get(one.export) if source else None
+    source = graph.get(wanted.source)
+    export = source.exports.get(wanted.export) if source else None
     if source is not None and export is not None and _granted(source, export, node):
-        value = offered.get((one.source, one.export))
+        value = offered.get((wanted.source, wanted.export))
         if value is not None:
             return value
-    return None if one.default is None else Flowing(one.default, ("default",))
+    return None if wanted.default is None else Flowing(wanted.default, ("default",))
 
 
-def _missing(graph: Graph, node: Node, one: Import) -> str:
-    source = graph.get(one.source)
+def _missing(graph: Graph, node: Node, wanted: Import) -> str:
+    source = graph.get(wanted.source)
     if source is None:
-        return f"import {one.alias}: its service is gone"
-    export = source.exports.get(one.export)
-    what = f"import {one.alias}: {source.label}.{one.export}"
+        return f"import {wanted.alias}: its service was deleted"
+    export = source.exports.get(wanted.export)
+    what = f"import {wanted.alias}: {source.label}.{wanted.export}"
     if export is None:
         return f"{what} is not exported"
     if not _granted(source, export, node):
         return f"{what} is not shared with other projects"
-    return f"{what} has no value, as it misses one itself"
+    return f"{what} has no value because one of its own imports is missing"
 
 
 def _granted(source: Node, export: Export, user: Node) -> bool:
@@ -266,7 +280,7 @@ def _granted(source: Node, export: Export, user: Node) -> bool:
 
 def _sources(graph: Graph, id: str) -> list[str]:
     node = graph.get(id)
-    return sorted({one.source for one in node.imports.values()}) if node else []
+    return sorted({imported.source for imported in node.imports.values()}) if node else []
 
 
 def _users(graph: Graph) -> dict[str, set[str]]:
@@ -278,7 +292,7 @@ def _users(graph: Graph) -> dict[str, set[str]]:
 
 
 def _values(resolved: Resolved, id: str) -> dict[str, Any]:
-    return {alias: one.value for alias, one in resolved.imports.get(id, {}).items()}
+    return {alias: flowing.value for alias, flowing in resolved.imports.get(id, {}).items()}
 
 
 def _is_of(type: ValueType, value: Any) -> bool:
@@ -289,14 +303,14 @@ def _is_of(type: ValueType, value: Any) -> bool:
 
 def _filled(value: Any, node: Node, imports: Mapping[str, Flowing]) -> Any:
     if isinstance(value, list):
-        return [_filled(one, node, imports) for one in value]
+        return [_filled(item, node, imports) for item in value]
     if isinstance(value, dict):
-        return {key: _filled(one, node, imports) for key, one in value.items()}
+        return {key: _filled(item, node, imports) for key, item in value.items()}
     if not isinstance(value, str):
         return value
     if whole := _REFERENCE.fullmatch(value):
         return _named(whole, node, imports)
-    return _REFERENCE.sub(lambda one: str(_named(one, node, imports)), value)
+    return _REFERENCE.sub(lambda match: str(_named(match, node, imports)), value)
 
 
 def _named(found: re.Match[str], node: Node, imports: Mapping[str, Flowing]) -> Any:
@@ -307,17 +321,17 @@ def _named(found: re.Match[str], node: Node, imports: Mapping[str, Flowing]) -> 
 
 def _references(value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        yield from ((one[1], one[2]) for one in _REFERENCE.finditer(value))
+        yield from ((match[1], match[2]) for match in _REFERENCE.finditer(value))
     parts: Iterable[Any] = value.values() if isinstance(value, dict) else ()
-    for one in value if isinstance(value, list) else parts:
-        yield from _references(one)
+    for item in value if isinstance(value, list) else parts:
+        yield from _references(item)
 
 
 def _size(value: Any, depth: int) -> int:
     if depth > _DEEPEST:
         raise Invalid(f"{_DEEPEST} levels at most", field="value")
     if isinstance(value, dict):
-        return sum(len(key) + _size(one, depth + 1) for key, one in value.items())
+        return sum(len(key) + _size(item, depth + 1) for key, item in value.items())
     if isinstance(value, list):
-        return 1 + sum(_size(one, depth + 1) for one in value)
+        return 1 + sum(_size(item, depth + 1) for item in value)
     return len(str(value))

@@ -1,4 +1,4 @@
-"""Global services: one definition, replicated to every cluster that fits."""
+"""Global services: one definition, replicated to every matching cluster."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from controlplane.domain.templates import Override, ServiceTemplate
 
 @dataclass(frozen=True, slots=True)
 class GlobalService(Definition):
-    """A template, or a service (`source_id`) that is had in other clusters as it is in its own."""
+    """A template, or an existing service (`source_id`) that is replicated to other clusters."""
 
     source_id: str | None = None
     template: ServiceTemplate | None = None
@@ -22,7 +22,7 @@ class GlobalService(Definition):
 
 @dataclass(frozen=True, slots=True)
 class GlobalOverride:
-    """What one cluster has otherwise than a global service says."""
+    """One cluster's overrides of a global service."""
 
     id: str
     global_id: str

@@ -1,4 +1,4 @@
-"""How a service's Helm settings are checked, and what they mean for rendering."""
+"""Validation of a service's Helm settings, and their meaning for rendering."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ _SCHEMES = ("https", "http", "oci")
 
 
 def check_helm(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are there, in the form in which they are kept. Invalid: names the field."""
+    """Returns the given settings in their stored form. Raises Invalid, naming the field."""
     checked: dict[str, Any] = {}
     for name, longest in _TEXTS.items():
         value = given.get(name)
@@ -25,8 +25,8 @@ def check_helm(given: Mapping[str, Any]) -> dict[str, Any]:
         if value:
             checked[name] = value
     checked |= {name: True for name in _FLAGS if given.get(name)}
-    files = [one for one in given.get("values_files") or () if one]
-    if len(files) > _MOST_FILES or any(len(one) > _LONGEST_PATH for one in files):
+    files = [path for path in given.get("values_files") or () if path]
+    if len(files) > _MOST_FILES or any(len(path) > _LONGEST_PATH for path in files):
         raise Invalid(f"at most {_MOST_FILES} paths, not too long", field="helm.valuesFiles")
     if files:
         checked["values_files"] = files
@@ -35,7 +35,7 @@ def check_helm(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def release_of(name: str, namespace: str, helm: Mapping[str, Any] | None) -> HelmRelease:
-    """What is to be rendered: the release is called as the service, unless it is told otherwise."""
+    """Returns the Helm release to render. Its name defaults to the service's name."""
     given = dict(helm or {})
     return HelmRelease(
         release=given.get("release") or name,
@@ -51,16 +51,18 @@ def release_of(name: str, namespace: str, helm: Mapping[str, Any] | None) -> Hel
 
 
 def ref_of(helm: Mapping[str, Any]) -> str:
-    """The ref that stands for the chart and version of some settings. Invalid: no chart."""
+    """Returns the ref that represents chart and version of the settings. Raises Invalid without a
+    chart.
+    """
     if not helm.get("chart"):
-        raise Invalid("is needed: which chart of that place?", field="helm.chart")
+        raise Invalid("is required: name the chart in the Helm repository", field="helm.chart")
     return check_ref(_ref(helm))
 
 
 def follows_chart(ref: str, helm: Mapping[str, Any] | None) -> bool:
-    """Whether a ref is the one of these settings' chart, as of services of a place of charts.
+    """Returns whether a ref is the chart of these settings, as in services of a Helm repository.
 
-    Beside a repository of git settings name the chart's place by a URL, or a folder.
+    In services of a git repository the settings name the chart's source by URL or folder.
     """
     return bool(helm and helm.get("chart") and "url" not in helm and ref == _ref(helm))
 
@@ -76,4 +78,6 @@ def _check_url(helm: Mapping[str, Any]) -> None:
     if parts.scheme not in _SCHEMES or not parts.hostname or parts.username or parts.password:
         raise Invalid("must be https://… or oci://…, without credentials", field="helm.url")
     if "chart" not in helm:
-        raise Invalid("is needed with a URL: which chart of that place?", field="helm.chart")
+        raise Invalid(
+            "is required with a URL: name the chart in the Helm repository", field="helm.chart"
+        )

@@ -1,4 +1,4 @@
-"""Background work as rows: done at least once, by one worker at a time, fenced."""
+"""Background jobs as rows: at-least-once execution, one worker at a time, with fencing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ MOST_ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work to be done once `run_at` has come. `key` makes a second request the same job.
+    """A job that becomes due at `run_at`. A request with the same `key` returns the existing job.
 
-    `fence` grows with each claim; only the holder of the newest may finish the job.
+    `fence` grows with each claim; only the holder of the newest fence may finish the job.
     """
 
     id: str
@@ -27,5 +27,5 @@ class Job:
 
 
 def retry_delay(attempts: int) -> timedelta:
-    """How long to wait after a failed attempt: 1 s doubling to 5 minutes."""
+    """Returns the delay after a failed attempt: 1 s, doubling up to 5 minutes."""
     return timedelta(seconds=min(300, 2 ** min(attempts, 9)))

@@ -1,7 +1,7 @@
-"""The deployment ledger and the audit trail: rows that are only ever added.
+"""The deployment ledger and the audit log: append-only rows.
 
-The ledger tells what became of desired state, stage by stage; the audit trail tells who asked.
-History, rollback, reports and "why is my commit not live" are queries over the ledger.
+The ledger records the stages of desired state; the audit log records the actors. History, rollback,
+reports and "why is my commit not live" are queries over the ledger.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Stage(StrEnum):
-    """What happened to a service, in the order of a commit's walk."""
+    """Events of a service, in the order of a commit's path."""
 
     CREATED = "created"
     CONFIGURED = "configured"
@@ -54,10 +54,10 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """How far the ledger goes at a moment: `last` is the highest number of a row that is seen.
+    """Position of the ledger at a moment: `last` is the highest visible row number.
 
-    Transactions before `oldest` have ended, those from `newest` on had not begun; in between some
-    may still add rows, also below `last`.
+    Transactions before `oldest` have ended; those from `newest` on had not begun. Transactions in
+    between may still add rows, also below `last`.
     """
 
     last: int
@@ -66,20 +66,22 @@ class Edge:
 
 
 class Verdict(StrEnum):
-    """Whether what was asked for was allowed."""
+    """Outcome of the authorization of a request."""
 
     ALLOWED = "allowed"
+    """The action was authorized."""
     REFUSED = "refused"
+    """The action was denied."""
 
 
-# Nothing changes one; but one is made for each request at the door, and to be frozen takes longer
-# than all the rest of that.
+# Not frozen, although nothing changes an entry: every proxied request creates one, and freezing
+# costs more time than the rest of the constructor.
 @dataclass(slots=True)
 class AuditEntry:
-    """One mutation, login, proxied request or action of an agent. No header, no body, no secret.
+    """One mutation, sign-in, proxied request or agent action. Contains no header, body or secret.
 
-    The store adds where the target stands, digests of it before and after (SHA-256 of its row),
-    and the row's number and hash in its chain; see `controlplane.domain.audit`.
+    The store adds the target's location, digests of the target's row before and after (SHA-256),
+    and the entry's number and hash in its chain; see `controlplane.domain.audit`.
     """
 
     at: datetime

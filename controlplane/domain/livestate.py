@@ -1,4 +1,4 @@
-"""Objects as they are in their clusters: where they are read, what is shown of them."""
+"""Live objects of clusters: their API paths, and the parts of them that are shown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
-    """What a cluster says has happened to an object; `count` times until `last_at`."""
+    """A Kubernetes event of an object; it occurred `count` times until `last_at`."""
 
     kind: str
     namespace: str
@@ -31,31 +31,35 @@ class ObjectEvent:
 
 
 def discovery_path(group: str, version: str) -> str:
-    """Where an API tells of its resources."""
+    """Returns the discovery path of an API group version."""
     root = f"/apis/{quote(group, safe='')}/" if group else "/api/"
     return root + quote(version, safe="")
 
 
-def object_path(one: Component, resources: Sequence[Mapping[str, Any]]) -> str:
-    """Where the object is read. Invalid: the cluster does not serve this kind (any more)."""
+def object_path(component: Component, resources: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the API path of an object. Raises Invalid if the cluster does not serve its kind."""
     for resource in resources:
         name = str(resource.get("name", ""))
-        if resource.get("kind") == one.kind and name and "/" not in name:
-            place = f"/namespaces/{quote(one.namespace, safe='')}" if one.namespace else ""
-            root = discovery_path(one.group, one.version)
-            return f"{root}{place}/{quote(name, safe='')}/{quote(one.name, safe='')}"
-    raise Invalid(f"the cluster serves no {one.kind} of {one.group or 'v1'} {one.version}")
+        if resource.get("kind") == component.kind and name and "/" not in name:
+            place = (
+                f"/namespaces/{quote(component.namespace, safe='')}" if component.namespace else ""
+            )
+            root = discovery_path(component.group, component.version)
+            return f"{root}{place}/{quote(name, safe='')}/{quote(component.name, safe='')}"
+    raise Invalid(
+        f"the cluster serves no {component.kind} of {component.group or 'v1'} {component.version}"
+    )
 
 
 def events_path(namespace: str, uid: str = "") -> str:
-    """Where the events of a namespace, or of one object in it, are read."""
+    """Returns the API path of the events of a namespace, or of one object in it."""
     query = {"limit": str(500)} | ({"fieldSelector": f"involvedObject.uid={uid}"} if uid else {})
     place = f"/namespaces/{quote(namespace or 'default', safe='')}"
     return f"/api/v1{place}/events?{urlencode(query)}"
 
 
 def shown(live: Mapping[str, Any]) -> dict[str, Any]:
-    """The object without who manages which field, and without the values of a Secret."""
+    """Returns the object without `managedFields` and without the values of a Secret."""
     metadata = {k: v for k, v in _mapping(live.get("metadata")).items() if k != "managedFields"}
     annotations = {
         k: v for k, v in _mapping(metadata.get("annotations")).items() if k != _LAST_APPLIED
@@ -71,34 +75,34 @@ def shown(live: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parsed_events(items: Iterable[Any], uids: frozenset[str]) -> list[ObjectEvent]:
-    """Events of the objects with these ids, newest first, as many as are shown."""
+    """Returns the events of the objects with these uids, newest first, up to the display limit."""
     found = [
-        _event(one)
-        for one in items
-        if isinstance(one, Mapping) and _mapping(one.get("involvedObject")).get("uid") in uids
+        _event(item)
+        for item in items
+        if isinstance(item, Mapping) and _mapping(item.get("involvedObject")).get("uid") in uids
     ]
-    # What has no time at all comes last.
+    # Events without any time sort last.
     dated = sorted(
-        (one for one in found if one.last_at), key=lambda one: str(one.last_at), reverse=True
+        (event for event in found if event.last_at), key=lambda one: str(one.last_at), reverse=True
     )
-    return [*dated, *(one for one in found if one.last_at is None)][:MOST_EVENTS]
+    return [*dated, *(event for event in found if event.last_at is None)][:MOST_EVENTS]
 
 
-def _event(told: Mapping[str, Any]) -> ObjectEvent:
-    about, source = _mapping(told.get("involvedObject")), _mapping(told.get("source"))
-    series = _mapping(told.get("series"))
-    last = told.get("lastTimestamp") or series.get("lastObservedTime") or told.get("eventTime")
-    count = told.get("count") or series.get("count") or 1
+def _event(event: Mapping[str, Any]) -> ObjectEvent:
+    about, source = _mapping(event.get("involvedObject")), _mapping(event.get("source"))
+    series = _mapping(event.get("series"))
+    last = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime")
+    count = event.get("count") or series.get("count") or 1
     return ObjectEvent(
         kind=str(about.get("kind", ""))[:253],
         namespace=str(about.get("namespace", ""))[:253],
         name=str(about.get("name", ""))[:253],
-        type=str(told.get("type", ""))[:64],
-        reason=str(told.get("reason", ""))[:256],
-        message=str(told.get("message", ""))[:4096],
+        type=str(event.get("type", ""))[:64],
+        reason=str(event.get("reason", ""))[:256],
+        message=str(event.get("message", ""))[:4096],
         count=count if isinstance(count, int) else 1,
-        source=str(source.get("component") or told.get("reportingComponent") or "")[:256],
-        first_at=time_of(told.get("firstTimestamp") or told.get("eventTime")),
+        source=str(source.get("component") or event.get("reportingComponent") or "")[:256],
+        first_at=time_of(event.get("firstTimestamp") or event.get("eventTime")),
         last_at=time_of(last),
     )
 
@@ -108,7 +112,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def time_of(value: Any) -> datetime | None:
-    """A time as clusters tell it (RFC 3339); None for whatever else is there."""
+    """Parses a Kubernetes timestamp (RFC 3339); None for any other value."""
     try:
         found = datetime.fromisoformat(str(value)) if value else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""One letter for what a service is at: what lists filter by, and the map of a fleet shows."""
+"""One-letter status codes of services, for list filters and the fleet map."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,14 +9,22 @@ from controlplane.domain.services import ServiceStatus
 
 
 class Mark(StrEnum):
-    """The letters. Waiting for a person is stale to the API's one word, and a mark of its own."""
+    """The status codes. Awaiting approval is stale in the API's one word, and a code of its own
+    here.
+    """
 
     HEALTHY = "H"
+    """All objects are applied and healthy."""
     SYNCED = "S"
+    """All objects are applied but not healthy yet."""
     PROGRESSING = "P"
+    """The desired state is not applied yet."""
     FAILED = "F"
+    """Rendering, applying or a health check failed."""
     PAUSED = "Z"
+    """Somebody paused the service."""
     AWAITING = "A"
+    """Deletions await a confirmation."""
 
 
 _OF_STATUS = {
@@ -29,13 +37,13 @@ _OF_STATUS = {
 
 
 def marks_of(statuses: Iterable[ServiceStatus]) -> tuple[str, ...]:
-    """The letters of services whose status is one of these."""
+    """Returns the codes of services whose status is one of these."""
     return tuple(mark.value for status in statuses for mark in _OF_STATUS[status])
 
 
 @dataclass(frozen=True, slots=True)
 class MapRow:
-    """A cluster on the map: `marks` has one letter a service, in the order of their names."""
+    """A cluster on the fleet map: `marks` has one code a service, sorted by service name."""
 
     id: str
     handle: str

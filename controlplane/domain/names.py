@@ -1,4 +1,4 @@
-"""Names that people give: handles, services, namespaces, and the limits on free text."""
+"""Names that users choose: handles, services, namespaces, and limits of free text."""
 
 import re
 
@@ -8,36 +8,37 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SLUG = re.compile(r"[^a-z0-9]+")
 MAX_TEXT = 255
 
-# C0 and C1 controls, and marks and overrides that make text read other than it is.
+# C0 and C1 controls, and bidirectional marks and overrides, which make text display differently
+# from its content.
 _DECEPTIVE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def check_label(value: str, field: str) -> str:
-    """An RFC 1123 label: the form of handles, service names and namespaces."""
+    """Checks an RFC 1123 label, the form of handles, service names and namespaces."""
     if not _LABEL.fullmatch(value):
         raise Invalid(
-            f"{value[:80]!r} is not a name of a-z, 0-9 and '-' with 63 characters at most",
+            f"{value[:80]!r} is not a valid name: use at most 63 characters of a-z, 0-9 and '-'",
             field=field,
         )
     return value
 
 
 def is_label(value: str) -> bool:
-    """Whether this is an RFC 1123 label."""
+    """Returns whether this is an RFC 1123 label."""
     return _LABEL.fullmatch(value) is not None
 
 
 def check_text(value: str, field: str, limit: int = MAX_TEXT) -> str:
-    """Non-empty text within its limit, without control characters or such as turn its direction."""
+    """Checks non-empty text within its limit and without control or bidirectional characters."""
     if not value.strip():
         raise Invalid("must not be empty", field=field)
     if len(value) > limit:
-        raise Invalid(f"{len(value)} characters, {limit} at most", field=field)
+        raise Invalid(f"{len(value)} characters, maximum {limit}", field=field)
     if _DECEPTIVE.search(value):
-        raise Invalid("must not hold control characters", field=field)
+        raise Invalid("must not contain control characters", field=field)
     return value
 
 
 def handle_from(name: str) -> str:
-    """The handle that a cluster gets when none was asked for."""
+    """Returns the handle of a cluster that is registered without one."""
     return _SLUG.sub("-", name.lower()).strip("-")[:63].strip("-")

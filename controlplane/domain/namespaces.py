@@ -1,4 +1,6 @@
-"""Namespaces that every cluster that fits shall have, with labels, annotations and a quota."""
+"""Managed namespaces: a namespace with labels, annotations and a
+quota on every matching cluster.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,10 +19,10 @@ _RESERVED = frozenset({"default", "kube-system", "kube-public", "kube-node-lease
 
 @dataclass(frozen=True, slots=True)
 class ManagedNamespace(Definition):
-    """A namespace, and the service that is put into it, if there is a `template`.
+    """A namespace, and an optional service in it, defined by `template`.
 
-    `quota` is the `hard` of a ResourceQuota: `pods`, `requests.cpu` and so on; without one there
-    is none.
+    `quota` is the `hard` of a ResourceQuota: `pods`, `requests.cpu` and so on. Without it there is
+    no quota.
     """
 
     namespace: str = ""
@@ -34,30 +36,30 @@ class ManagedNamespace(Definition):
         return OwnerKind.NAMESPACE
 
     def checked(self) -> "ManagedNamespace":
-        """The same. Invalid: a name that cannot be, or more than fits."""
+        """Returns itself. Raises Invalid for an invalid name or too many entries."""
         check_label(self.namespace, "namespace")
         if self.namespace in _RESERVED:
             raise Invalid(f"{self.namespace} belongs to Kubernetes itself", field="namespace")
         parts = (("labels", self.labels), ("annotations", self.annotations), ("quota", self.quota))
         for where, words in parts:
             if len(words) > _MOST_WORDS:
-                raise Invalid(f"{len(words)} entries, {_MOST_WORDS} at most", field=where)
-            longest = max((len(one) for pair in words.items() for one in pair), default=0)
+                raise Invalid(f"{len(words)} entries, maximum {_MOST_WORDS}", field=where)
+            longest = max((len(text) for pair in words.items() for text in pair), default=0)
             if longest > (4096 if where == "annotations" else 253):
                 raise Invalid("an entry is too long", field=where)
         return self
 
     def placed(self) -> ServiceTemplate | None:
-        """The service inside, where there is one."""
+        """Returns the template of the service inside the namespace, if there is one."""
         return replace(self.template, namespace=self.namespace) if self.template else None
 
     def keeper(self) -> ServiceTemplate:
-        """The service that holds the namespace itself."""
+        """Returns the template of the service that owns the namespace itself."""
         name = f"namespace-{self.namespace}"[:63].rstrip("-")
         return ServiceTemplate(name, self.namespace, templated=False)
 
     def objects(self) -> list[KubeObject]:
-        """What is applied."""
+        """Returns the objects to apply."""
         metadata = {
             "name": self.namespace,
             "labels": dict(self.labels),

@@ -1,7 +1,7 @@
-"""What sinks are sent: notifications as JSON, and for chats; how it is signed.
+"""Notification payloads as JSON and for chats, and their signatures.
 
-Texts come from anywhere and are cut and escaped here. Signatures are those of Standard Webhooks
-(standardwebhooks.com, v1): HMAC-SHA256 over `id.timestamp.body`.
+Texts come from untrusted sources and are truncated and escaped here. Signatures follow Standard
+Webhooks (standardwebhooks.com, v1): HMAC-SHA256 over `id.timestamp.body`.
 """
 
 import base64
@@ -26,33 +26,33 @@ _CARD_COLOURS = {Severity.INFO: "Good", Severity.WARNING: "Warning", Severity.ER
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A request to be posted. Address, headers and body may hold secrets: never printed."""
+    """An HTTP POST. Address, headers and body may hold secrets: never print them."""
 
     url: str = field(repr=False)
     body: bytes = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def event(one: Notification) -> dict[str, Any]:
-    """A notification as programs get it."""
+def event(notification: Notification) -> dict[str, Any]:
+    """Converts a notification into its JSON form."""
     return {
-        "id": one.id,
-        "kind": one.kind.value,
-        "severity": one.severity.value,
-        "subject": one.subject,
-        "text": one.text,
-        "projectId": one.project_id or None,
-        "clusterId": one.cluster_id or None,
-        "serviceId": one.service_id or None,
-        "pipelineId": one.pipeline_id or None,
-        "detail": dict(one.detail),
+        "id": notification.id,
+        "kind": notification.kind.value,
+        "severity": notification.severity.value,
+        "subject": notification.subject,
+        "text": notification.text,
+        "projectId": notification.project_id or None,
+        "clusterId": notification.cluster_id or None,
+        "serviceId": notification.service_id or None,
+        "pipelineId": notification.pipeline_id or None,
+        "detail": dict(notification.detail),
     }
 
 
 def webhook(
     secrets: Mapping[str, str], id: str, now: datetime, kind: str, at: datetime, data: Any
 ) -> Outgoing:
-    """A signed request; `id` is the same whenever the same is sent again."""
+    """Builds a signed request; a retry has the same `id`."""
     body = orjson.dumps({"type": kind, "timestamp": at.isoformat(), "data": data})
     headers = {"content-type": "application/json"}
     if secrets.get("secret"):
@@ -61,7 +61,7 @@ def webhook(
 
 
 def signature(secret: str, id: str, now: datetime, body: bytes) -> dict[str, str]:
-    """The three headers of Standard Webhooks."""
+    """Returns the three headers of Standard Webhooks."""
     stamp = str(int(now.timestamp()))
     signed = b".".join((id.encode(), stamp.encode(), body))
     digest = hmac.new(key_of(secret), signed, hashlib.sha256).digest()
@@ -73,7 +73,7 @@ def signature(secret: str, id: str, now: datetime, body: bytes) -> dict[str, str
 
 
 def key_of(secret: str) -> bytes:
-    """The bytes of a secret `whsec_<base64>`. Invalid: it is none, or not of 24 to 64 bytes."""
+    """Decodes a secret `whsec_<base64>`. Raises Invalid unless it has 24 to 64 bytes."""
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except binascii.Error:
@@ -84,29 +84,33 @@ def key_of(secret: str) -> bytes:
 
 
 def new_secret(random: bytes) -> str:
-    """A signing secret of 32 random bytes."""
+    """Creates a signing secret of 32 random bytes."""
     return _PREFIX + base64.b64encode(random).decode()
 
 
-def slack(secrets: Mapping[str, str], one: Notification) -> Outgoing:
-    """A message as incoming webhooks of Slack take it."""
-    text = _slack_text(one.text)
-    attachment = {"color": _COLOURS[one.severity], "text": text, "footer": one.kind.value}
-    body = {"text": _slack_text(one.subject), "attachments": [attachment]}
+def slack(secrets: Mapping[str, str], notification: Notification) -> Outgoing:
+    """Builds a request for a Slack incoming webhook."""
+    text = _slack_text(notification.text)
+    attachment = {
+        "color": _COLOURS[notification.severity],
+        "text": text,
+        "footer": notification.kind.value,
+    }
+    body = {"text": _slack_text(notification.subject), "attachments": [attachment]}
     return _posted(secrets["url"], body)
 
 
-def teams(secrets: Mapping[str, str], one: Notification) -> Outgoing:
-    """An adaptive card as workflows of Teams take it."""
-    colour = _CARD_COLOURS[one.severity]
+def teams(secrets: Mapping[str, str], notification: Notification) -> Outgoing:
+    """Builds an adaptive card for a Teams workflow."""
+    colour = _CARD_COLOURS[notification.severity]
     title = {
         "type": "TextBlock",
-        "text": _card_text(one.subject),
+        "text": _card_text(notification.subject),
         "weight": "Bolder",
         "color": colour,
         "wrap": True,
     }
-    text = {"type": "TextBlock", "text": _card_text(one.text), "wrap": True}
+    text = {"type": "TextBlock", "text": _card_text(notification.text), "wrap": True}
     card = {"type": "AdaptiveCard", "version": "1.4", "body": [title, text]}
     kind = "application/vnd.microsoft.card.adaptive"
     attachments = [{"contentType": kind, "content": card}]
@@ -123,5 +127,5 @@ def _slack_text(text: str) -> str:
 
 
 def _card_text(text: str) -> str:
-    """Without what Markdown would make a link of."""
+    """Escapes the characters from which Markdown makes a link."""
     return text[:_LONGEST_TEXT].replace("[", "(").replace("]", ")")

@@ -1,4 +1,4 @@
-"""What people are told of, who wants to hear it, and what became of telling them."""
+"""Notifications, the routers that select them, and the state of their delivery."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,20 +22,23 @@ _LONGEST_REGEX = 200
 
 
 class Severity(StrEnum):
-    """How much something matters, least first."""
+    """Severity of a notification, lowest first."""
 
     INFO = "info"
+    """For information only."""
     WARNING = "warning"
+    """Somebody should look at it soon."""
     ERROR = "error"
+    """Something failed."""
 
     @property
     def rank(self) -> int:
-        """A number to compare by."""
+        """Returns a number for comparison."""
         return list(Severity).index(self)
 
 
 class NotificationKind(StrEnum):
-    """What has happened. The part before the dot is what routers call `service.*`."""
+    """Kind of event. Routers match the part before the dot as `service.*`."""
 
     SERVICE_UPDATE = "service.update"
     SERVICE_FAILED = "service.failed"
@@ -67,7 +70,7 @@ _SEVERITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Something that people may want to know. `project_id` is empty for the installation itself."""
+    """An event that users may want to know. `project_id` is empty for the installation itself."""
 
     at: datetime
     kind: NotificationKind
@@ -86,7 +89,7 @@ class Notification:
 def notification(
     kind: NotificationKind, at: datetime, subject: str, text: str = "", **where: Any
 ) -> Notification:
-    """A notification of the severity of its kind, its texts cut to what there is room for."""
+    """Creates a notification with the severity of its kind and with truncated texts."""
     severity = _SEVERITIES.get(kind, Severity.INFO)
     return Notification(at, kind, severity, subject[:320], text[:2000], **where)
 
@@ -105,9 +108,10 @@ ILL = frozenset({Stage.RENDER_FAILED, Stage.FAILED, Stage.DEGRADED, Stage.HELD})
 
 
 def told_by(entry: LedgerEntry) -> Notification | None:
-    """What a row of the ledger is news of; its subject and place are filled in when it is routed.
+    """Returns the kind of notification for a ledger row, or None.
 
-    Whether being healthy is a recovery is known only then as well.
+    Routing fills in subject and location. Only then is it known whether a healthy service has
+    recovered.
     """
     kind = _TOLD.get(entry.stage)
     if kind is None:
@@ -126,21 +130,29 @@ def told_by(entry: LedgerEntry) -> Notification | None:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A state of which people were told, so that they are told once; `id` is like `cluster:<id>`"""
+    """A state that users were notified of, so that they are notified once; `id` is like
+    `cluster:<id>`.
+    """
 
     id: str
     at: datetime
 
 
 class SinkType(StrEnum):
-    """How a sink wants to be told."""
+    """Protocol of a sink."""
 
     WEBHOOK = "WEBHOOK"
+    """A signed HTTP request (Standard Webhooks)."""
     SLACK = "SLACK"
+    """A Slack incoming webhook."""
     TEAMS = "TEAMS"
+    """A Microsoft Teams workflow."""
     GITHUB = "GITHUB"
+    """Commit statuses on GitHub."""
     GITLAB = "GITLAB"
+    """Commit statuses on GitLab."""
     SYSLOG = "SYSLOG"
+    """A syslog server."""
 
 
 COMMIT_STATUS = frozenset({SinkType.GITHUB, SinkType.GITLAB})
@@ -149,11 +161,11 @@ TAKES_AUDIT = frozenset({SinkType.WEBHOOK, SinkType.SYSLOG})
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where notifications, commit statuses or audit rows are sent.
+    """A destination of notifications, commit statuses or audit rows.
 
-    `sealed` holds address and secrets; only `host` is shown. `repository_id`: whose commits get
-    statuses. `audit`: the kinds of audit rows that are forwarded; `sent` is how far, by kind.
-    `project_id` is empty for a sink of the installation.
+    `sealed` holds address and secrets; only `host` is shown. `repository_id` is the repository
+    whose commits get statuses. `audit` lists the kinds of audit rows to forward; `sent` is the last
+    forwarded row by kind. `project_id` is empty for a sink of the installation.
     """
 
     id: str
@@ -173,15 +185,14 @@ class Sink:
 
     @property
     def target(self) -> Target:
-        """Where the sink stands."""
+        """Returns the sink's location for authorization."""
         return standing(self.project_id, self.id, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class RouterFilter:
-    """Lets a notification through if every field that is not empty fits.
-
-    `regex` is sought in the subject.
+    """Matches a notification if every non-empty field matches.
+    `regex` is searched in the subject.
     """
 
     cluster_id: str = ""
@@ -189,22 +200,22 @@ class RouterFilter:
     pipeline_id: str = ""
     regex: str = ""
 
-    def fits(self, one: Notification) -> bool:
-        """Whether it lets the notification through."""
+    def fits(self, notification: Notification) -> bool:
+        """Returns whether the notification matches."""
         return (
-            self.cluster_id in ("", one.cluster_id)
-            and self.service_id in ("", one.service_id)
-            and self.pipeline_id in ("", one.pipeline_id)
-            and (not self.regex or _names(self.regex, one.subject))
+            self.cluster_id in ("", notification.cluster_id)
+            and self.service_id in ("", notification.service_id)
+            and self.pipeline_id in ("", notification.pipeline_id)
+            and (not self.regex or _names(self.regex, notification.subject))
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Which notifications go to which sinks; of its project, or of all without one.
+    """Selects notifications of its project, or of all projects, and sends them to sinks.
 
-    `events` are kinds, `*`, or like `service.*`; `filters`: one of them has to fit, if there are
-    any.
+    `events` are kinds, `*`, or patterns like `service.*`. If there are `filters`, at least one must
+    match.
     """
 
     id: str
@@ -219,41 +230,41 @@ class Router:
 
     @property
     def target(self) -> Target:
-        """Where the router stands."""
+        """Returns the router's location for authorization."""
         return standing(self.project_id, self.id, self.name)
 
-    def takes(self, one: Notification) -> bool:
-        """Whether it passes the notification on."""
+    def takes(self, notification: Notification) -> bool:
+        """Returns whether the router forwards the notification."""
         return (
-            self.project_id in ("", one.project_id)
-            and one.severity.rank >= self.severity.rank
-            and any(event_fits(one.kind, wanted) for wanted in self.events)
-            and (not self.filters or any(each.fits(one) for each in self.filters))
+            self.project_id in ("", notification.project_id)
+            and notification.severity.rank >= self.severity.rank
+            and any(event_fits(notification.kind, wanted) for wanted in self.events)
+            and (not self.filters or any(each.fits(notification) for each in self.filters))
         )
 
     def check(self) -> None:
-        """Invalid: an event that there is not, or a filter that cannot work."""
+        """Raises Invalid for an unknown event or an invalid filter."""
         known = {kind.value for kind in NotificationKind}
         known |= {"*", *(f"{kind.partition('.')[0]}.*" for kind in known)}
         for event in self.events:
             if event not in known:
                 names = ", ".join(sorted(known))
-                raise Invalid(f"{event[:80]!r} is none of {names}", field="events")
+                raise Invalid(f"{event[:80]!r} is not one of {names}", field="events")
         if len(self.filters) > MOST_FILTERS or len(self.sinks) > MOST_SINKS:
             raise Invalid(f"at most {MOST_FILTERS} filters and {MOST_SINKS} sinks", field="filters")
-        for one in self.filters:
-            _check_regex(one.regex)
+        for filter_ in self.filters:
+            _check_regex(filter_.regex)
 
 
 def standing(project_id: str, id: str = "", name: str = "") -> Target:
-    """A sink or router of a project, or of the installation without one."""
+    """Returns the location of a sink or router of a project, or of the installation without one."""
     if not project_id:
         return Target.whole(Kind.NOTIFICATION, id, name)
     return Target.project(project_id).below(Kind.NOTIFICATION, id, name)
 
 
 def event_fits(kind: NotificationKind, wanted: str) -> bool:
-    """Whether a kind is what a router asks for."""
+    """Returns whether a kind matches a router's event pattern."""
     return wanted in ("*", kind.value, f"{kind.value.partition('.')[0]}.*")
 
 
@@ -270,21 +281,27 @@ def _names(regex: str, subject: str) -> bool:
     try:
         return patterns.is_found(regex, subject)
     except Invalid:
-        # Stored when looking around was still taken: rather told for nothing than never.
+        # Stored when lookaround was still accepted: a superfluous notification is better than a
+        # lost one.
         return True
 
 
 class DeliveryState(StrEnum):
-    """What became of telling one sink of one notification."""
+    """State of the delivery of one notification to one sink."""
 
     WAITING = "waiting"
+    """Not delivered yet. The next attempt is at `dueAt`."""
     DONE = "done"
+    """Delivered."""
     DEAD = "dead"
+    """Given up after 12 attempts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One notification on its way to one sink. While it is tried, `due_at` is when others may."""
+    """The delivery of one notification to one sink. During an attempt, `due_at` is when other
+    workers may take over.
+    """
 
     id: str
     notification_id: int
@@ -300,5 +317,5 @@ class Delivery:
 
 
 def wait_after(attempts: int) -> timedelta:
-    """How long to wait after so many failures: 5 s, doubling, an hour at most."""
+    """Returns the delay after a number of failures: 5 s, doubling up to one hour."""
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(attempts - 1, 20))

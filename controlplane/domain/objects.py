@@ -1,4 +1,4 @@
-"""Names of Kubernetes objects, and what changes in them, as agents tell it."""
+"""Names of Kubernetes objects and their changes, as agents report them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ ObjectKey = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
-    """One object of a cluster; `namespace` is empty for cluster-wide kinds."""
+    """One object of a cluster; `namespace` is empty for cluster-scoped kinds."""
 
     group: str
     version: str
@@ -27,7 +27,9 @@ class ObjectName:
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A field (RFC 6901) with its values as JSON, cut; empty: it is not there."""
+    """A field (RFC 6901) with its old and new value as JSON,
+    truncated; empty if it does not exist.
+    """
 
     pointer: str
     old: str
@@ -35,17 +37,21 @@ class FieldChange:
 
 
 class Change(StrEnum):
-    """What an apply would do to an object."""
+    """Action of an apply on an object."""
 
     CREATE = "CREATE"
+    """Create the object."""
     UPDATE = "UPDATE"
+    """Change the object in place."""
     REPLACE = "REPLACE"
+    """Delete and recreate the object, since an immutable field differs."""
     DELETE = "DELETE"
+    """Delete the object."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """What would become of one object."""
+    """The planned action on one object."""
 
     object: ObjectName
     change: Change
@@ -54,7 +60,7 @@ class PlannedChange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a service's dry run would do, of the desired state `sequence`. `id` is the service's."""
+    """Result of a service's dry run of the desired state `sequence`. `id` is the service's."""
 
     id: str
     sequence: int

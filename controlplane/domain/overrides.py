@@ -1,4 +1,4 @@
-"""Values of service contexts in layers: the context's own, then of project, groups and cluster."""
+"""Values of service contexts in layers: the context itself, then project, groups and cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,20 +9,23 @@ from typing import Any
 from controlplane.domain.contexts import ServiceContext
 
 SECRET = "secret"
-"""The origin of a context's secret value; the value itself is not shown."""
+"""Origin of a context's secret value; the value itself is not shown."""
 
 
 class Layer(StrEnum):
-    """What an override is for; later ones win."""
+    """Level of an override; later levels win."""
 
     PROJECT = "project"
+    """All clusters of a project."""
     GROUP = "group"
+    """All clusters of a cluster group. Wins over the project."""
     CLUSTER = "cluster"
+    """One cluster. Wins over its groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextOverride:
-    """What a project, a cluster group or a cluster has otherwise than a context says."""
+    """Overrides of a context's values for one project, cluster group or cluster."""
 
     id: str
     context_id: str
@@ -36,7 +39,7 @@ class ContextOverride:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Something that a service stands in, for which there may be overrides."""
+    """A project, cluster group or cluster of a service, for which overrides may exist."""
 
     layer: Layer
     id: str
@@ -45,7 +48,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Layered:
-    """A value, and what it is from: `context`, `default`, or like `group eu`."""
+    """A value and its origin: `context`, `default`, or for example `group eu`."""
 
     value: Any
     origin: str
@@ -54,11 +57,13 @@ class Layered:
 def layered(
     context: ServiceContext, overrides: Sequence[ContextOverride], places: Sequence[Place]
 ) -> dict[str, Layered]:
-    """Each value of a context in some places, which are given widest first."""
-    found = {key: Layered(one, "context") for key, one in context.configuration.items()}
+    """Resolves each value of a context over some places, which are given widest first."""
+    found = {key: Layered(value, "context") for key, value in context.configuration.items()}
     held = {(o.layer, o.place_id): o for o in overrides if o.context_id == context.id}
     for place in places:
-        one = held.get((place.layer, place.id))
+        override = held.get((place.layer, place.id))
         origin = f"{place.layer.value} {place.name}"
-        found |= {k: Layered(v, origin) for k, v in (one.configuration if one else {}).items()}
+        found |= {
+            k: Layered(v, origin) for k, v in (override.configuration if override else {}).items()
+        }
     return found

@@ -1,4 +1,4 @@
-"""What defines services over many clusters: global services, service sets, managed namespaces."""
+"""Definitions of services over many clusters: global services, service sets, managed namespaces."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,20 +13,22 @@ USUAL_BUDGET = 10
 
 
 class Leave(StrEnum):
-    """What becomes of a service that its definition no longer wants."""
+    """Action on a service that its definition no longer generates."""
 
     DELETE = "delete"
+    """Delete the service and its objects."""
     DETACH = "detach"
+    """Delete the service and keep its objects in the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What all definitions have in common.
+    """Common fields of all definitions.
 
-    Without a `project_id` it reaches the clusters of every project, else those of its own.
-    `budget`: more removals than this in one look wait until as many are `confirmed`. `problem`
-    says why the last look at it could not do all. With `ending_at` it goes, after its services
-    went as `on_delete` says.
+    Without a `project_id` a definition covers the clusters of every project, else those of its own.
+    If one evaluation would remove more than `budget` services, the removals wait until that number
+    is `confirmed`. `problem` says why the last evaluation was incomplete. A definition with
+    `ending_at` is deleted after its services were handled as `on_delete` says.
     """
 
     id: str
@@ -46,21 +48,23 @@ class Definition:
 
     @property
     def target(self) -> Target:
-        """Where it stands: rights on it are rights on services there."""
+        """Returns the definition's location for authorization; permissions on it apply to services
+        there.
+        """
         if self.project_id is None:
             return Target.whole(Kind.SERVICE, self.id, self.name)
         return Target.within(Kind.SERVICE, self.project_id, self.id, self.name)
 
 
 def check_budget(budget: int) -> int:
-    """Invalid: not a number of deletions."""
+    """Raises Invalid if this is not a valid number of deletions."""
     if not 0 <= budget <= MOST_DELETIONS:
         raise Invalid(f"must be 0 to {MOST_DELETIONS}", field="deletionBudget")
     return budget
 
 
 def place_for(project_id: str | None) -> Target:
-    """Where services of a definition stand: a project, or without one everywhere."""
+    """Returns the location of a definition's services: a project, or without one everywhere."""
     if project_id is None:
         return Target.whole(Kind.SERVICE)
     return Target.within(Kind.SERVICE, project_id)

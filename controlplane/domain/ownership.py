@@ -1,10 +1,10 @@
-"""Which sort of definition a service comes from."""
+"""Kinds of definitions that own services."""
 
 from enum import StrEnum
 
 
 class OwnerKind(StrEnum):
-    """The sorts of definitions that make services in many clusters."""
+    """Kinds of definitions that generate services on many clusters."""
 
     GLOBAL = "global"
     SET = "set"
@@ -12,5 +12,5 @@ class OwnerKind(StrEnum):
 
     @property
     def noun(self) -> str:
-        """The sort, for people."""
+        """Returns the kind's display name."""
         return {"global": "global service", "set": "service set"}.get(self, "managed namespace")

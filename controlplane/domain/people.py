@@ -1,4 +1,4 @@
-"""Users, groups, and the tokens that users and agents carry."""
+"""Users, groups, and the tokens of users and agents."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,19 +16,22 @@ TICKET_LIFE = timedelta(seconds=60)
 
 
 class UserKind(StrEnum):
-    """Whether a person or a program."""
+    """Kind of a user: a person or a program."""
 
     PERSON = "person"
+    """A person."""
     SERVICE_ACCOUNT = "service-account"
+    """A service account, which authenticates with tokens only."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person or a service account. What they may do, bindings of roles say.
+    """A person or a service account; role bindings hold their permissions.
 
-    `password` is an argon2 hash; without one, they sign in by an identity provider or a token.
-    An account with an `external_id` is kept by the directory of `issuer`, which calls it so, or
-    has no name of its own for it (""). `disabled_by` is the issuer whose directory has disabled it.
+    `password` is an argon2 hash; without one, the user signs in through an identity provider or
+    with a token. An account with an `external_id` is managed by the directory of `issuer`, which
+    knows it by that id; "" if the directory gave none. `disabled_by` is the issuer whose directory
+    disabled the account.
     """
 
     id: str
@@ -45,16 +48,16 @@ class User:
 
     @property
     def target(self) -> Target:
-        """Where the user stands."""
+        """Returns the user's location for authorization."""
         return Target.whole(Kind.USER, self.id, self.email)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """People who are given roles together. `everyone`: all people are in it.
+    """Users who receive roles together. `everyone` includes all users.
 
-    A group with an `issuer` gets its members from that identity provider: with an `external_id`
-    by its directory, else from what it says as they sign in.
+    The members of a group with an `issuer` come from that identity provider: with an `external_id`
+    from its directory, else from the claims at sign-in.
     """
 
     id: str
@@ -68,13 +71,15 @@ class Group:
 
     @property
     def target(self) -> Target:
-        """Where the group stands."""
+        """Returns the group's location for authorization."""
         return Target.whole(Kind.GROUP, self.id, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A user in a group; `issuer` if an identity provider says so, who may also take it back."""
+    """A user's membership of a group; `issuer` is set if an identity provider added it and may
+    remove it.
+    """
 
     id: str
     group_id: str
@@ -85,7 +90,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """As whom an identity provider knows a user."""
+    """A user's identity at an identity provider."""
 
     id: str
     issuer: str
@@ -96,11 +101,11 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is kept of a token: never the token itself, only its sha256.
+    """Metadata of a token: its sha256, never the token itself.
 
-    `limits` narrow what its owner may do with it. A session ends when it has not been used until
-    `idle_at`. A ticket has the `parent_id` of the token that it was made with; refresh tokens and
-    what they bring have one in common.
+    `limits` narrow the owner's permissions. A session expires when it is not used until `idle_at`.
+    `parent_id` of a ticket is the token that created it; refresh tokens and their successors share
+    one.
     """
 
     id: str
@@ -119,10 +124,12 @@ class Token:
     source: str = ""
 
     def check(self, now: datetime) -> None:
-        """Raise Unauthenticated, saying why, if the token is no longer good."""
+        """Raises Unauthenticated with the reason if the token is no longer valid."""
         if self.revoked_at is not None:
             raise Unauthenticated(f"token {self.name!r} was revoked at {self.revoked_at:%FT%TZ}")
         if self.expires_at is not None and self.expires_at <= now:
             raise Unauthenticated(f"token {self.name!r} expired at {self.expires_at:%FT%TZ}")
         if self.idle_at is not None and self.idle_at <= now:
-            raise Unauthenticated(f"session {self.name!r} was not used for too long: sign in again")
+            raise Unauthenticated(
+                f"session {self.name!r} expired through inactivity; sign in again"
+            )

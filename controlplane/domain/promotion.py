@@ -1,4 +1,4 @@
-"""Pipelines as they are kept: what people wrote, where the engine stands, what has happened."""
+"""Pipelines as they are stored: specification, engine state and events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ MOST_MEASURED = 240
 class Pipeline:
     """A named pipeline. `spec` and `state` are the engine's JSON forms (`domain.pipelines`).
 
-    `version` grows with each change of spec or state, so that two writers never overwrite
+    `version` grows with each change of spec or state, so that concurrent writers never overwrite
     each other.
     """
 
@@ -29,16 +29,17 @@ class Pipeline:
 
     @property
     def target(self) -> Target:
-        """Where the pipeline stands."""
+        """Returns the pipeline's location for authorization."""
         return Target.within(Kind.PIPELINE, self.project_id, self.id, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineService:
-    """A service of a pipeline, so that its pipelines are found by it; `promoted`: not git moves it.
+    """A service of a pipeline; this row finds the pipelines of a service.
 
-    `id` is `<pipeline id>/<service id>`. `changing`: it was given a release and is on its way; kept
-    where cluster groups limit how many of their clusters may be.
+    The pipeline, not git, moves a `promoted` service. `id` is `<pipeline id>/<service id>`.
+    `changing` says that a release is being rolled out to it; it is kept only where cluster groups
+    limit the number of changing clusters.
     """
 
     id: str
@@ -50,9 +51,9 @@ class PipelineService:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a metric gave when a gate, or a step of it, asked; the first series, if several.
+    """Metric values of a gate or of one of its steps; only the first of several series.
 
-    `release` is the number of the release that waited, 0 of one that has gone meanwhile.
+    `release` is the number of the waiting release, or 0 if that release is gone.
     """
 
     at: datetime
@@ -64,9 +65,9 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class PipelineGate:
-    """A gate, so that its pipeline is found by it.
+    """A gate; this row finds its pipeline.
 
-    `measured` has the newest answers of its metrics, the newest last, `MOST_MEASURED` at most.
+    `measured` holds the last results of its metrics, newest last, at most `MOST_MEASURED`.
     """
 
     id: str
@@ -76,10 +77,10 @@ class PipelineGate:
 
 @dataclass(frozen=True, slots=True)
 class PipelineTrigger:
-    """A trigger that looks for news elsewhere, and how that goes.
+    """A trigger that polls an external source, with its state.
 
-    `interval_s` lies between two looks as long as nothing is new; `error` is why the last look
-    has failed. `sealed_webhook` is the secret that signs hints, encrypted.
+    Polls are `interval_s` apart while nothing changes; `error` is the reason for the last failure.
+    `sealed_webhook` is the encrypted secret that signs webhook calls.
     """
 
     id: str
@@ -92,7 +93,9 @@ class PipelineTrigger:
 
     @property
     def held_until(self) -> datetime | None:
-        """Until when a server wants not to be asked: it said so if that is past the interval."""
+        """Returns the time until which a server asked not to be
+        polled, if later than the interval.
+        """
         if self.checked_at is None or self.next_at is None:
             return None
         said = self.next_at - self.checked_at > timedelta(seconds=self.interval_s)
@@ -101,9 +104,9 @@ class PipelineTrigger:
 
 @dataclass(frozen=True, slots=True)
 class PipelineEvent:
-    """Events that changed the state of a pipeline at one moment, as the engine's JSON forms.
+    """Events that changed a pipeline's state at one moment, as the engine's JSON forms.
 
-    Now and then `spec` and `state` say where it stood before them, for replays to begin at.
+    Some rows hold `spec` and `state` before the events, as starting points for replays.
     """
 
     id: str
@@ -116,7 +119,7 @@ class PipelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class RefusedRevision:
-    """A commit or digest (`id`) that no service is given, until it is lifted."""
+    """A denied commit or digest (`id`): no service receives it until the entry is removed."""
 
     id: str
     actor: str

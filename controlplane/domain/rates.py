@@ -1,21 +1,21 @@
-"""How often each caller may ask: counted in windows of the wall clock, which replicas agree on."""
+"""Request limits per caller, counted in windows of the wall clock that all replicas share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 WINDOW_S = 10.0
 ADDRESS = "address "
-"""How the name of a stranger begins, who is counted by address."""
+"""Name prefix of unauthenticated callers, who are counted by address."""
 MOST_CALLERS = 20_000
-"""More strangers are not told apart: there are many addresses."""
+"""Above this number, unauthenticated callers share one counter, because addresses are plentiful."""
 _OTHERS = "others"
 
 
 @dataclass(slots=True)
 class Rates:
-    """What callers have asked in this window: `most` requests each; 0: as many as they like.
+    """Request counts of callers in the current window: at most `most` each; 0 means no limit.
 
-    `own` counts what was let in here; what other replicas have let in comes by `learn`.
+    `own` counts the requests accepted here; `learn` adds those of other replicas.
     """
 
     most: int
@@ -24,7 +24,9 @@ class Rates:
     _elsewhere: dict[str, int] = field(default_factory=dict)
 
     def take(self, caller: str, now: float) -> float:
-        """Count a request at `now` (epoch seconds). The seconds to wait instead; 0.0: go on."""
+        """Counts a request at `now` (epoch seconds). Returns the seconds to wait, or 0.0 if it is
+        accepted.
+        """
         wait = self.wait(caller, now)
         if self.most and not wait:
             name = self._name(caller)
@@ -32,7 +34,7 @@ class Rates:
         return wait
 
     def wait(self, caller: str, now: float) -> float:
-        """What `take` would say, and nothing is counted."""
+        """Returns the result of `take` without counting the request."""
         if not self.most:
             return 0.0
         self._turn(now)
@@ -41,22 +43,22 @@ class Rates:
         return (self.window + 1) * WINDOW_S - now if count >= self.most else 0.0
 
     def give_back(self, caller: str) -> None:
-        """What `take` has counted in this window does not count after all."""
+        """Removes one request of this window from the count."""
         if self.own.get(caller):
             self.own[caller] -= 1
 
     def busy(self, now: float) -> dict[str, int]:
-        """What other replicas should know: who has used a twentieth of theirs, and how much."""
+        """Returns the counts to share with other replicas: callers above 5 % of their limit."""
         self._turn(now)
         return {name: count for name, count in self.own.items() if count * 20 >= self.most}
 
     def learn(self, window: int, elsewhere: Mapping[str, int]) -> None:
-        """Take in what other replicas have let in within a window."""
+        """Records the counts of other replicas within a window."""
         if window == self.window:
             self._elsewhere = dict(elsewhere)
 
     def _name(self, caller: str) -> str:
-        """Under which name a caller is counted."""
+        """Returns the name under which a caller is counted."""
         is_new = caller not in self.own
         is_one_of_many = is_new and caller.startswith(ADDRESS) and len(self.own) >= MOST_CALLERS
         return _OTHERS if is_one_of_many else caller

@@ -1,4 +1,4 @@
-"""What decides whether a service is to be rendered: a narrow view of its row."""
+"""Inputs of the decision whether to render a service: a narrow view of its row."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from fleet.identity import ClusterId, RepositoryId, ServiceId
 
 @dataclass(frozen=True, slots=True)
 class RenderState:
-    """The fields of a service, as `Service` has them, that the look at a new commit needs."""
+    """The fields of a `Service` that the check of a new commit needs."""
 
     id: ServiceId
     cluster_id: ClusterId
@@ -28,24 +28,28 @@ class RenderState:
 
     @property
     def wanted_ref(self) -> str:
-        """Which ref of its repository the service is to be at."""
+        """Returns the ref of its repository that the service should follow."""
         return self.pinned or self.ref
 
     @property
     def paths(self) -> Iterable[str]:
-        """Folders and files of the repository that the next render will read, as far as known."""
+        """Returns the folders and files of the repository that the next render reads, as far as
+        known.
+        """
         return self.reads or (self.folder,)
 
     @property
     def is_settled(self) -> bool:
-        """Whether no commit can change the service: its pipeline brings them, or it is held."""
+        """Returns whether no commit can change the service, because a pipeline moves it
+        or it is pinned.
+        """
         if self.pinned is None or self.promoted:
             return self.promoted
         held = self.sha == self.pinned and self.source is not None
         return held and self.render_error is None
 
     def is_stale(self, ids: Mapping[str, str | None]) -> bool:
-        """Whether the last render read something that is another thing now; `ids` are git's."""
+        """Returns whether an input of the last render has changed; `ids` are git object ids."""
         undone = self.waiting or self.source is None or self.render_error is not None
         if undone or not self.reads:
             return True

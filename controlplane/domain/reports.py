@@ -1,4 +1,4 @@
-"""What an agent tells of its cluster, as values."""
+"""Reports of agents, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from fleet.attestation import Attestation
 
 @dataclass(frozen=True, slots=True)
 class FactsReport:
-    """What kind of cluster it is; `distribution` is empty if it is not known."""
+    """Facts about a cluster; `distribution` is empty if it is unknown."""
 
     kubernetes_version: str
     distribution: str
@@ -24,7 +24,9 @@ class FactsReport:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What an agent says of itself and its cluster when it connects, and from where."""
+    """The agent's description of itself and its cluster at connect, with the address it connects
+    from.
+    """
 
     instance: str
     agent_version: str
@@ -35,9 +37,9 @@ class Greeting:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """How far the agent is with one service; times are None until the stage is done.
+    """Progress of one service; times are None until their stage is done.
 
-    `planned` is what a dry run would do; None: it is none, or has not come to its end.
+    `planned` is the result of a dry run; None if there is none, or if it has not finished.
     """
 
     service_id: str
@@ -58,7 +60,7 @@ class StatusReport:
 
 @dataclass(frozen=True, slots=True)
 class ObservedComponent:
-    """An object that the agent owns or that grew from one."""
+    """An object that the agent owns, or a descendant of one."""
 
     key: ObjectKey
     version: str
@@ -76,7 +78,7 @@ class ObservedComponent:
 
 @dataclass(frozen=True, slots=True)
 class InventoryReport:
-    """Objects of a service: all of them if `complete`, else what changed."""
+    """Objects of a service: all of them if `complete`, else only changes."""
 
     service_id: str
     complete: bool
@@ -86,7 +88,7 @@ class InventoryReport:
 
 @dataclass(frozen=True, slots=True)
 class RenderMade:
-    """What came of a render in a cluster; see `fleet.source.Rendered`."""
+    """Result of a render in a cluster; see `fleet.source.Rendered`."""
 
     digest: str
     source: str
@@ -96,7 +98,7 @@ class RenderMade:
 
 @dataclass(frozen=True, slots=True)
 class CommandReport:
-    """How a command ended; `made`: of one that renders."""
+    """Result of a command; `made` is set for renders."""
 
     command_id: str
     state: CommandState
@@ -106,9 +108,9 @@ class CommandReport:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedReport:
-    """The end of a bundle's verification by its agent: it is good, or the `reason` why not.
+    """Result of an agent's verification of a bundle, with the `reason` for a failure.
 
-    `instead` is the bundle that the agent went back to; empty: there was none.
+    `instead` is the bundle that the agent rolled back to; empty if there was none.
     """
 
     service_id: str
@@ -121,7 +123,7 @@ class VerifiedReport:
 
 @dataclass(frozen=True, slots=True)
 class DriftReport:
-    """Somebody else changed or deleted an owned object."""
+    """A change or deletion of an owned object by another writer."""
 
     service_id: str
     key: ObjectKey
@@ -134,7 +136,7 @@ class DriftReport:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """How far a job is; times are None until they are known."""
+    """Progress of a job; times are None until they are known."""
 
     command_id: str
     phase: JobPhase
@@ -149,7 +151,7 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True)
 class MirrorReport:
-    """A service that an autonomous agent defines itself. `removed`: it does so no longer."""
+    """A service that an autonomous agent defines. `removed`: it no longer does."""
 
     service_id: str
     name: str

@@ -1,4 +1,4 @@
-"""Repositories that services take their manifests or charts from."""
+"""Repositories of manifests and charts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,30 +13,37 @@ from fleet.source import Commit, RepositoryKind
 
 
 class AuthMethod(StrEnum):
-    """How a repository is read: a password or token, a key, a GitHub App, or TLS alone."""
+    """Authentication of a repository: password or token, SSH key, GitHub App, or only TLS."""
 
     BASIC = "BASIC"
+    """Username and password, or a token."""
     SSH = "SSH"
+    """An SSH key."""
     APP = "APP"
+    """A GitHub App."""
     CERTIFICATE = "CERTIFICATE"
+    """A TLS client certificate."""
 
 
 class GitHealth(StrEnum):
-    """Whether the last poll reached the repository."""
+    """Result of the last poll of a repository."""
 
     PULLABLE = "PULLABLE"
+    """The last poll succeeded."""
     FAILED = "FAILED"
+    """The last poll failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository and what was last seen of it.
+    """A repository and its state after the last poll.
 
-    `sealed` holds the credentials and `sealed_webhook` the webhook's secret, both encrypted;
-    `commits` maps each ref in use to its newest commit. `via` names the cluster whose agent
-    reaches the server, `size` is that of the local copy in bytes, `owner` who fetches it.
-    `https_path` and `url_format` tell people's browsers where to look; nothing here follows them.
-    Of kind HELM it is a place of charts, and its refs are charts with ranges of versions.
+    `sealed` holds the credentials and `sealed_webhook` the webhook's secret, both encrypted.
+    `commits` maps each used ref to its newest commit. `via` names the cluster whose agent connects
+    to the server. `size` is that of the local copy in bytes. `owner` is the replica that fetches
+    it. `https_path` and `url_format` build links for browsers; the control plane never requests
+    them. A repository of kind HELM is a Helm repository, and its refs are charts with version
+    ranges.
     """
 
     id: RepositoryId
@@ -63,23 +70,23 @@ class Repository:
 
     @property
     def target(self) -> Target:
-        """Where the repository stands."""
+        """Returns the repository's location for authorization."""
         return Target.within(Kind.REPOSITORY, self.project_id, self.id, self.url)
 
 
 def origin_of(url: str, kind: RepositoryKind) -> tuple[object, ...]:
-    """The server of a repository's URL. Invalid: no URL that such a repository can have."""
+    """Returns the server of a repository's URL. Raises Invalid if the URL does not fit the kind."""
     if kind is RepositoryKind.GIT:
         return parse_remote(url).origin
     scheme, oci, place = url.partition("oci://")
     remote = parse_remote(f"https://{place}" if oci and not scheme else url)
     if not remote.is_http:
-        raise Invalid("charts are at https://… or oci://…", field="url")
+        raise Invalid("a Helm repository needs https://… or oci://…", field="url")
     return (bool(oci), *remote.origin)
 
 
 def check_ref(ref: str) -> str:
-    """A branch, tag or sha that git accepts as a ref name (git-check-ref-format)."""
+    """Checks a branch, tag or commit that git accepts as a ref name (git-check-ref-format)."""
     bad = (
         not ref
         or len(ref) > 255
@@ -94,7 +101,7 @@ def check_ref(ref: str) -> str:
 
 
 def check_folder(folder: str) -> str:
-    """A folder relative to the repository's root, normalised; empty for the root."""
+    """Normalizes a folder relative to the repository's root; empty for the root."""
     parts = [part for part in folder.split("/") if part not in ("", ".")]
     if ".." in parts or len(folder) > 1024 or any(ord(char) < 32 for char in folder):
         raise Invalid(f"{folder[:80]!r} leaves the repository", field="git.folder")

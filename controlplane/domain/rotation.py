@@ -1,7 +1,7 @@
-"""Two-phase rotation of a secret: add a version, roll its consumers, verify, revoke the old one.
+"""Two-phase rotation of a secret: add a version, move its consumers, verify, revoke the old one.
 
-A pure machine. Both versions are good in the world outside until the old one is revoked, so every
-consumer can be moved, and moved back, at any time before that.
+A pure state machine. Both versions stay valid outside until the old one is revoked, so every
+consumer can be moved forward and back at any time before that.
 """
 
 from collections.abc import Sequence
@@ -16,32 +16,42 @@ _LONGEST_SECONDS = 7 * 24 * 3600
 
 
 class RotationPhase(StrEnum):
-    """How far a rotation has come."""
+    """State of a rotation."""
 
     ROLLING = "rolling"
+    """Services move to the new version batch by batch."""
     VERIFYING = "verifying"
+    """All services have the new version and must stay healthy."""
     READY = "ready"
+    """Verified. The old version may be revoked."""
     HELD = "held"
+    """Stopped, since a service failed with the new version."""
     REVOKED = "revoked"
+    """Completed. The old version is destroyed."""
     ABORTED = "aborted"
+    """Aborted. Services returned to the old version."""
 
 
 ENDED = frozenset({RotationPhase.REVOKED, RotationPhase.ABORTED})
 
 
 class Decision(StrEnum):
-    """What a person may say to a rotation."""
+    """A user's decision about a rotation."""
 
     RESUME = "resume"
+    """Continue a stopped rotation."""
     REVOKE = "revoke"
+    """Revoke the old version and complete the rotation."""
     ABORT = "abort"
+    """Abort the rotation and return services to the old version."""
 
 
 @dataclass(frozen=True, slots=True)
 class RotationPlan:
-    """How consumers are moved: `batch` at a time; each has `timeout_s` to become healthy.
+    """Plan for moving consumers: `batch` at a time, with `timeout_s` to become healthy.
 
-    All must stay healthy for `soak_s`; then the old version is revoked, by itself if `automatic`.
+    All must stay healthy for `soak_s`. Then the old version can be revoked, automatically if
+    `automatic`.
     """
 
     batch: int = 1
@@ -50,7 +60,7 @@ class RotationPlan:
     automatic: bool = False
 
     def checked(self) -> "RotationPlan":
-        """Itself. Invalid: names the field."""
+        """Returns itself. Raises Invalid, naming the field."""
         if not 1 <= self.batch <= _MOST_BATCH:
             raise Invalid(f"1 to {_MOST_BATCH}", field="batch")
         for name in ("soak_s", "timeout_s"):
@@ -61,10 +71,10 @@ class RotationPlan:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """One rotation from version `old` to `new`.
+    """A rotation from version `old` to `new`.
 
-    `moved_at`: when consumers were moved last; `quiet_since`: since when all are on the new
-    version and healthy; `reason`: why it is held.
+    `moved_at`: consumers were last moved. `quiet_since`: all consumers are on the new version and
+    healthy since then. `reason`: cause of a hold.
     """
 
     old: int
@@ -80,15 +90,16 @@ class Rotation:
 
     @property
     def active(self) -> bool:
-        """Whether it still goes on."""
+        """Returns whether the rotation is still running."""
         return self.phase not in ENDED
 
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A service that uses the secret. `settled`: its agent has applied that, and it is healthy.
+    """A service that uses the secret.
 
-    `failed`: it is not healthy with it. `movable`: neither pinned nor in a frozen cluster.
+    `settled`: its agent applied this version and it is healthy. `failed`: it is not healthy with
+    it. `movable`: neither pinned nor in a frozen cluster.
     """
 
     id: str
@@ -101,7 +112,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The next state, and what is to be done with it in the same transaction."""
+    """The next state, and the actions to take in the same transaction."""
 
     rotation: Rotation
     move: tuple[str, ...] = ()
@@ -109,7 +120,9 @@ class Step:
 
 
 def step(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> Step:
-    """What time and the state of consumers make of a rotation; without either, nothing changes."""
+    """Advances a rotation by time and consumer state; returns the
+    same rotation if nothing changes.
+    """
     if rotation.phase is RotationPhase.ROLLING:
         return _roll(rotation, consumers, now)
     if rotation.phase is RotationPhase.VERIFYING:
@@ -122,7 +135,7 @@ def step(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> St
 def decide(
     rotation: Rotation, decision: Decision, consumers: Sequence[Consumer], now: datetime
 ) -> Step:
-    """What a person's word makes of it. Conflict: it cannot be said now."""
+    """Applies a user's decision. Raises Conflict if the rotation's phase does not allow it."""
     if not rotation.active:
         raise Conflict(f"this rotation has ended: {rotation.phase.value}")
     if decision is Decision.ABORT:
@@ -130,24 +143,29 @@ def decide(
         return Step(ended)
     if decision is Decision.RESUME:
         if rotation.phase is not RotationPhase.HELD:
-            raise Conflict(f"only a held rotation is resumed, this one is {rotation.phase.value}")
+            raise Conflict(
+                f"only a held rotation can be resumed; this one is {rotation.phase.value}"
+            )
         return Step(_rolling(rotation, now))
     if rotation.phase is not RotationPhase.READY:
-        raise Conflict(f"revoking waits until all is verified; this is {rotation.phase.value}")
+        raise Conflict(
+            "the old version can be revoked only after verification; "
+            f"this rotation is {rotation.phase.value}"
+        )
     if behind := _behind(rotation, consumers):
         raise Conflict(f"version {rotation.old} is still used by {_names(behind)}")
     return _revoked(rotation, now)
 
 
 def _roll(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> Step:
-    new = [one for one in consumers if one.version == rotation.new]
-    if failed := [one for one in new if one.failed]:
+    new = [consumer for consumer in consumers if consumer.version == rotation.new]
+    if failed := [consumer for consumer in new if consumer.failed]:
         return _held(rotation, f"not healthy with version {rotation.new}: {_names(failed)}")
-    under_way = [one for one in new if not one.settled]
+    under_way = [consumer for consumer in new if not consumer.settled]
     if under_way and _waited(rotation.moved_at or rotation.began_at, rotation.plan.timeout_s, now):
         return _held(rotation, f"not healthy in {rotation.plan.timeout_s} s: {_names(under_way)}")
     behind = _behind(rotation, consumers)
-    free = sorted(one.id for one in behind if one.movable)
+    free = sorted(consumer.id for consumer in behind if consumer.movable)
     if room := free[: max(rotation.plan.batch - len(under_way), 0)]:
         return Step(replace(rotation, moved_at=now), move=tuple(room))
     if behind and not free and not under_way:
@@ -160,9 +178,9 @@ def _roll(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> S
 def _verify(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> Step:
     if _behind(rotation, consumers):
         return Step(_rolling(rotation, now))
-    if failed := [one for one in consumers if one.failed]:
+    if failed := [consumer for consumer in consumers if consumer.failed]:
         return _held(rotation, f"not healthy with version {rotation.new}: {_names(failed)}")
-    if not all(one.settled for one in consumers):
+    if not all(consumer.settled for consumer in consumers):
         return Step(replace(rotation, quiet_since=None))
     if rotation.quiet_since is None:
         return Step(replace(rotation, quiet_since=now))
@@ -174,7 +192,7 @@ def _verify(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) ->
 
 
 def _behind(rotation: Rotation, consumers: Sequence[Consumer]) -> list[Consumer]:
-    return [one for one in consumers if one.version != rotation.new]
+    return [consumer for consumer in consumers if consumer.version != rotation.new]
 
 
 def _rolling(rotation: Rotation, now: datetime) -> Rotation:
@@ -194,6 +212,6 @@ def _waited(since: datetime, seconds: int, now: datetime) -> bool:
 
 
 def _names(consumers: Sequence[Consumer]) -> str:
-    names = sorted(one.name for one in consumers)
+    names = sorted(consumer.name for consumer in consumers)
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(names[:5]) + more

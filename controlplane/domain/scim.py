@@ -1,8 +1,8 @@
-"""SCIM 2.0 (RFC 7643, RFC 7644): what a directory says of people and groups, as plain values.
+"""SCIM 2.0 (RFC 7643, RFC 7644): requests of directories about users and groups, as plain values.
 
-Of a person the address, a name and whether they are active are kept; of a group its name and who
-is in it. All else that directories send is taken and not kept. Names of attributes are read in any
-case, and truth values as text too, since directories in use write them so.
+Of a user the control plane keeps address, name and active state; of a group its name and members.
+It accepts and ignores all other attributes. Attribute names are case-insensitive and booleans may
+be text, because directories in use send them so.
 """
 
 import re
@@ -29,7 +29,7 @@ Json = Mapping[str, Any]
 
 
 class HowMembers(StrEnum):
-    """What an edit does with the members it names."""
+    """Effect of an edit on the members it names."""
 
     ADD = "add"
     REMOVE = "remove"
@@ -37,7 +37,7 @@ class HowMembers(StrEnum):
 
 
 class MemberEdit(NamedTuple):
-    """One step of a change of who is in a group, by the ids of people."""
+    """One step of a membership change, with user ids."""
 
     how: HowMembers
     ids: frozenset[str]
@@ -45,7 +45,7 @@ class MemberEdit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PersonPush:
-    """What a directory says of a person; None: nothing."""
+    """A directory's data of a user; None: not given."""
 
     address: str | None = None
     name: str | None = None
@@ -55,14 +55,14 @@ class PersonPush:
 
 @dataclass(frozen=True, slots=True)
 class GroupPush:
-    """What a directory says of a group; None and no edits: nothing."""
+    """A directory's data of a group; None and no edits: not given."""
 
     name: str | None = None
     external_id: str | None = None
     edits: tuple[MemberEdit, ...] = ()
 
     def members(self, held: Collection[str]) -> frozenset[str]:
-        """Who is in the group after the edits, in their order."""
+        """Returns the members after the edits, in order."""
         now = frozenset(held)
         for how, ids in self.edits:
             if how is HowMembers.REPLACE:
@@ -73,14 +73,14 @@ class GroupPush:
 
 
 class Wanted(NamedTuple):
-    """One attribute, in lower case, and the value that it is to have."""
+    """One attribute, in lower case, and its expected value."""
 
     attribute: str
     value: str
 
 
 def person(body: Any) -> PersonPush:
-    """A whole person. Invalid: names the attribute."""
+    """Parses a whole user. Raises Invalid, naming the attribute."""
     given = _lowered(body)
     push = _person(given)
     if push.address is None:
@@ -91,7 +91,7 @@ def person(body: Any) -> PersonPush:
 
 
 def person_patch(body: Any) -> PersonPush:
-    """Changes of a person. Invalid: names the operation."""
+    """Parses a user PATCH. Raises Invalid, naming the operation."""
     push = PersonPush()
     for how, path, value in _operations(body):
         if how is HowMembers.REMOVE:
@@ -103,7 +103,9 @@ def person_patch(body: Any) -> PersonPush:
 
 
 def group(body: Any) -> GroupPush:
-    """A whole group; without `members`, who is in it stays. Invalid: names the attribute."""
+    """Parses a whole group; without `members` the members stay. Raises Invalid, naming the
+    attribute.
+    """
     push = _group(HowMembers.REPLACE, _lowered(body))
     if push.name is None:
         raise Invalid("is missing", field="displayName")
@@ -111,7 +113,7 @@ def group(body: Any) -> GroupPush:
 
 
 def group_patch(body: Any) -> GroupPush:
-    """Changes of a group. Invalid: names the operation."""
+    """Parses a group PATCH. Raises Invalid, naming the operation."""
     push = GroupPush()
     for how, path, value in _operations(body):
         changed = _group_operation(how, path, value)
@@ -124,19 +126,19 @@ def group_patch(body: Any) -> GroupPush:
 
 
 def wanted(text: str, known: Collection[str]) -> Wanted | None:
-    """What a filter asks for; None without one. Invalid: it is not `attribute eq "value"`."""
+    """Parses a filter; None without one. Raises Invalid unless it is `attribute eq "value"`."""
     if not text.strip():
         return None
     found = _FILTER.fullmatch(text)
-    names = {one.lower() for one in known}
+    names = {name.lower() for name in known}
     if found is None or found[1].lower() not in names or not found[2].isprintable():
-        like = " or ".join(f'{one} eq "…"' for one in known)
-        raise Invalid(f"only {like} is understood", field="filter")
+        like = " or ".join(f'{name} eq "…"' for name in known)
+        raise Invalid(f"unsupported filter; expected {like}", field="filter")
     return Wanted(found[1].lower(), found[2])
 
 
 def _person(given: Json) -> PersonPush:
-    name = next((given[one] for one in _NAMES if given.get(one)), None)
+    name = next((given[key] for key in _NAMES if given.get(key)), None)
     return PersonPush(
         _text(given.get("username"), "userName", 320),
         _text(name, "displayName", 255),
@@ -157,11 +159,11 @@ def _group(how: HowMembers, given: Json) -> GroupPush:
 
 
 def _group_operation(how: HowMembers, path: str, value: Any) -> GroupPush:
-    one = _MEMBER.fullmatch(path)
-    if one is not None:
+    match = _MEMBER.fullmatch(path)
+    if match is not None:
         if how is not HowMembers.REMOVE:
             raise Invalid("a single member can only be removed", field="path")
-        return GroupPush(edits=(MemberEdit(how, frozenset((one[1],))),))
+        return GroupPush(edits=(MemberEdit(how, frozenset((match[1],))),))
     if how is not HowMembers.REMOVE:
         return _group(how, {path: value} if path else _lowered(value))
     if path == "members":
@@ -171,20 +173,22 @@ def _group_operation(how: HowMembers, path: str, value: Any) -> GroupPush:
 
 
 def _operations(body: Any) -> Iterator[tuple[HowMembers, str, Any]]:
-    """(what, path in lower case without its schema, value) of each operation of a PATCH."""
+    """Returns (operation, lower-case path without its schema, value)
+    for each operation of a PATCH.
+    """
     operations = _lowered(body).get("operations")
     if not isinstance(operations, Sequence) or not 0 < len(operations) <= MOST_EDITS:
         raise Invalid(f"1 to {MOST_EDITS} of them", field="Operations")
-    for one in map(_lowered, operations):
-        how, path = str(one.get("op", "")).lower(), one.get("path") or ""
+    for operation in map(_lowered, operations):
+        how, path = str(operation.get("op", "")).lower(), operation.get("path") or ""
         if how not in list(HowMembers):
-            raise Invalid("is add, remove or replace", field="op")
+            raise Invalid("must be add, remove or replace", field="op")
         if not isinstance(path, str) or (path and not _PATH.fullmatch(path)):
-            raise Invalid("is no path of an attribute", field="path")
+            raise Invalid("is not the path of an attribute", field="path")
         if how == HowMembers.REMOVE and not path:
-            raise Invalid("what is removed needs one", field="path")
+            raise Invalid("is required for remove", field="path")
         plain = _URN.sub("", path)
-        yield HowMembers(how), plain if "[" in plain else plain.lower(), one.get("value")
+        yield HowMembers(how), plain if "[" in plain else plain.lower(), operation.get("value")
 
 
 def _merged(first: PersonPush, then: PersonPush) -> PersonPush:
@@ -197,9 +201,9 @@ def _merged(first: PersonPush, then: PersonPush) -> PersonPush:
 
 
 def _lowered(body: Any) -> dict[str, Any]:
-    """An object with names in lower case and without schemas before them."""
+    """Returns the object with lower-case names and without schema prefixes."""
     if not isinstance(body, Mapping):
-        raise Invalid("is a JSON object", field="body")
+        raise Invalid("must be a JSON object", field="body")
     return {_URN.sub("", str(name)).lower(): value for name, value in body.items()}
 
 
@@ -208,21 +212,21 @@ def _full_name(value: Any) -> str | None:
         return None
     parts = _lowered(value)
     whole = parts.get("formatted") or " ".join(
-        str(parts[one]) for one in ("givenname", "familyname") if parts.get(one)
+        str(parts[part]) for part in ("givenname", "familyname") if parts.get(part)
     )
     return _text(whole or None, "name", 255)
 
 
 def _ids(value: Any) -> frozenset[str]:
-    """The ids of members: objects with a `value` each."""
+    """Returns the ids of members: objects with a `value` each."""
     several = value if isinstance(value, list) else [value]
     if len(several) > MOST_MEMBERS:
         raise Invalid(f"{MOST_MEMBERS:,} at most", field="members")
     ids: set[str] = set()
-    for one in several:
-        id = _lowered(one).get("value")
+    for member in several:
+        id = _lowered(member).get("value")
         if not isinstance(id, str) or not _ID.fullmatch(id):
-            raise Invalid('are objects like {"value": "the id of a person"}', field="members")
+            raise Invalid('must be objects like {"value": "<user id>"}', field="members")
         ids.add(id)
     return frozenset(ids)
 
@@ -240,5 +244,5 @@ def _truth(value: Any) -> bool | None:
         return value
     truth = _TRUTHS.get(value.lower()) if isinstance(value, str) else None
     if truth is None:
-        raise Invalid("is true or false", field="active")
+        raise Invalid("must be true or false", field="active")
     return truth

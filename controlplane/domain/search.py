@@ -1,7 +1,7 @@
-"""The language of search over all clusters' objects, and what versions of images mean.
+"""Search language over all clusters' objects, and comparison of image versions.
 
-`kind:Deployment image:log4j<2.17 label:app=shop payments`: a key and a value, or a word that names
-contain. Terms of one key are alternatives, different keys all hold.
+`kind:Deployment image:log4j<2.17 label:app=shop payments`: a term is a key and a value, or a word
+that names contain. Terms with the same key are alternatives; all keys must match.
 """
 
 import re
@@ -25,7 +25,7 @@ _RELEASE = re.compile(r"^v?1\.(\d{1,3})$")
 
 
 class Key(StrEnum):
-    """What a term may be about."""
+    """Keys of search terms."""
 
     KIND = "kind"
     NAME = "name"
@@ -42,8 +42,8 @@ class Key(StrEnum):
 
 _SHORT = {"ns": Key.NAMESPACE, "state": Key.HEALTH}
 
-# Group, version and kind of APIs that Kubernetes has dropped, and the minor release of 1.x that is
-# the first without them (its deprecation guide).
+# Group, version and kind of APIs that Kubernetes has removed, with the minor release of 1.x that
+# removed them (Kubernetes' deprecation guide).
 REMOVALS: dict[tuple[str, str, str], int] = {
     ("extensions", "v1beta1", "Deployment"): 16,
     ("extensions", "v1beta1", "DaemonSet"): 16,
@@ -74,14 +74,14 @@ REMOVALS: dict[tuple[str, str, str], int] = {
 
 @dataclass(frozen=True, slots=True)
 class ImageTerm:
-    """Images of a name (the end of their path; `*` stands for anything), by version."""
+    """Images by name (the end of their path; `*` matches anything) and version."""
 
     name: str
     operator: str = ""
     version: str = ""
 
     def matches(self, name: str, tag: str) -> bool:
-        """Whether an image of this repository path and tag is meant."""
+        """Returns whether an image with this repository path and tag matches."""
         return self._is_named(name) and self._is_of_version(tag)
 
     def _is_named(self, name: str) -> bool:
@@ -98,7 +98,7 @@ class ImageTerm:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A search as understood: every group of alternatives holds."""
+    """A parsed search: every group of alternatives must match."""
 
     words: tuple[str, ...] = ()
     terms: dict[Key, tuple[str, ...]] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object with where it is, and when its cluster was last heard of."""
+    """An object with its service and cluster, and the cluster's last contact."""
 
     component: Component
     service: str
@@ -116,18 +116,23 @@ class Found:
 
 
 class PlaceKind(StrEnum):
-    """What can be found by a part of its name."""
+    """Kinds of items that can be found by a part of their name."""
 
     CLUSTER = "CLUSTER"
+    """A cluster."""
     SERVICE = "SERVICE"
+    """A service."""
     GROUP = "GROUP"
+    """A cluster group."""
     REPOSITORY = "REPOSITORY"
+    """A Git repository."""
     PIPELINE = "PIPELINE"
+    """A pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A thing by its name; `within` is the cluster of a service."""
+    """An item found by name; `within` is the cluster of a service."""
 
     kind: PlaceKind
     id: str
@@ -136,12 +141,14 @@ class Place:
 
 
 def parse(text: str) -> Question:
-    """What a search means. Invalid: it names the term that cannot be."""
+    """Parses a search. Raises Invalid, naming the invalid term."""
     if len(text) > LONGEST_SEARCH:
         raise Invalid(f"{len(text)} characters, {LONGEST_SEARCH} at most", field="q")
     tokens = _TOKEN.findall(text)
     if not tokens:
-        raise Invalid("say what to look for, like `kind:Deployment image:nginx<1.25`", field="q")
+        raise Invalid(
+            "empty search: enter terms such as `kind:Deployment image:nginx<1.25`", field="q"
+        )
     if len(tokens) > MOST_TERMS:
         raise Invalid(f"{len(tokens)} terms, {MOST_TERMS} at most", field="q")
     words: list[str] = []
@@ -152,55 +159,55 @@ def parse(text: str) -> Question:
             words.append(value)
         else:
             terms[key] = (*terms.get(key, ()), _checked(key, value))
-    images = tuple(_image(one) for one in terms.pop(Key.IMAGE, ()))
+    images = tuple(_image(value) for value in terms.pop(Key.IMAGE, ()))
     return Question(tuple(words), terms, images)
 
 
 def split_image(image: str) -> tuple[str, str]:
-    """The path and the tag of an image, in small letters; a digest is left out."""
+    """Returns path and tag of an image in lower case, without its digest."""
     plain = image.lower().partition("@")[0]
     head, colon, tag = plain.rpartition(":")
-    # A colon before the last slash parts the registry's port.
+    # A colon before the last slash separates the registry's port.
     return (head, tag) if colon and "/" not in tag else (plain, "")
 
 
 def version_of(tag: str) -> tuple[tuple[int, int, str], ...]:
-    """A tag as something that sorts as versions do; empty if it is none, like `latest`."""
+    """Returns a sort key for a version tag; empty for other tags such as `latest`."""
     text = tag.lower().removeprefix("v")
     if not text[:1].isdigit():
         return ()
     parts = _PART.findall(text.partition("+")[0])
-    ranked = [_ranked(one) for one in parts[:8]]
+    ranked = [_ranked(part) for part in parts[:8]]
     while ranked and ranked[-1] == (1, 0, ""):
         ranked.pop()
     return (*ranked, _END)
 
 
 def is_like(text: str, pattern: str) -> bool:
-    """Whether a text is a pattern in which `*` stands for anything; case does not count."""
+    """Returns whether a text matches a pattern in which `*` matches anything, ignoring case."""
     plain = pattern.lower().replace("[", "[[]").replace("?", "[?]")
     return fnmatchcase(text.lower(), plain)
 
 
 def removed_by(release: str) -> list[tuple[str, str, str]]:
-    """APIs that a Kubernetes release is without; `yes` means any release."""
+    """Returns the APIs that a Kubernetes release has removed; `yes` means any release."""
     minor = _minor(release)
     return [api for api, gone in REMOVALS.items() if minor is None or gone <= minor]
 
 
 def best(places: Iterable[Place], text: str, most: int) -> list[Place]:
-    """Places in the order of how well their names fit: all of it, its beginning, a part."""
+    """Sorts places by match quality of their names: exact, prefix, then substring."""
     wanted = text.lower()
 
-    def rank(one: Place) -> tuple[int, int, str, str]:
-        name = one.name.lower()
+    def rank(place: Place) -> tuple[int, int, str, str]:
+        name = place.name.lower()
         if name == wanted:
             fit = 0
         elif name.startswith(wanted):
             fit = 1
         else:
             fit = 2 if re.search(rf"(?:^|[^a-z0-9]){re.escape(wanted)}", name) else 3
-        return fit, len(name), name, one.id
+        return fit, len(name), name, place.id
 
     return sorted(places, key=rank)[:most]
 
@@ -209,7 +216,9 @@ _END = (1, -1, "")
 
 
 def _ranked(part: str) -> tuple[int, int, str]:
-    """Words that come before a release sort below its end, numbers above, other words between."""
+    """Sort key of a version part: pre-release words sort below the release, numbers above, other
+    words between.
+    """
     if part.isdigit():
         return (1, int(part[:18]), "")
     return (0, 0, part) if part in _BEFORE_RELEASE else (1, -1, part)
@@ -230,7 +239,7 @@ def _term(token: str) -> tuple[Key | None, str]:
     name, value = head.lower(), rest.replace('"', "")
     if name not in (*Key, *_SHORT):
         known = ", ".join(Key)
-        raise Invalid(f"{head[:40]!r} is nothing to search by: use {known}, or a word", field="q")
+        raise Invalid(f"{head[:40]!r} is not a search key: use {known}, or a word", field="q")
     if not value:
         raise Invalid(f"{name}: needs a value", field="q")
     return _SHORT.get(name) or Key(name), value
@@ -239,8 +248,8 @@ def _term(token: str) -> tuple[Key | None, str]:
 def _checked(key: Key, value: str) -> str:
     if key is Key.HEALTH:
         if value.upper() not in ComponentState.__members__:
-            known = ", ".join(one.lower() for one in ComponentState)
-            raise Invalid(f"health:{value[:40]} is none of {known}", field="q")
+            known = ", ".join(state.lower() for state in ComponentState)
+            raise Invalid(f"health:{value[:40]} is not one of {known}", field="q")
         return value.upper()
     if key is Key.DEPRECATED:
         _minor(value)

@@ -1,4 +1,4 @@
-"""Secrets: named values in versions, which services refer to and only agents open."""
+"""Secrets: named values with versions, which services reference and only agents decrypt."""
 
 import re
 from collections.abc import Mapping
@@ -12,29 +12,33 @@ from fleet.errors import Invalid
 
 LONGEST_VALUE = 512 * 1024
 MOST_USES = 200
-"""Of one service; the wire has room for 256 values."""
+"""Maximum secrets of one service; the wire protocol has room for 256 values."""
 MOST_VERSIONS = 100
-"""Of one secret that still hold a value."""
+"""Maximum versions of one secret that still hold a value."""
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
 _LONGEST_PATH = 512
 _SHORTEST_REFRESH, _LONGEST_REFRESH = 10, 7 * 24 * 3600
 
 
 class SourceKind(StrEnum):
-    """Where the value of a secret is kept, if not here."""
+    """External store of a secret's value."""
 
     VAULT = "vault"
+    """A HashiCorp Vault named in the settings."""
     KUBERNETES = "kubernetes"
+    """A Secret in a cluster."""
     ENVIRONMENT = "environment"
+    """An environment variable of the control plane."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretSource:
-    """A value that is kept elsewhere.
+    """Location of a value in an external store.
 
-    VAULT: `store` is a Vault of the settings, `path` below its prefix, `key` in that secret.
-    KUBERNETES: `store` is a cluster's handle, `path` is `namespace/name`, `key` one of its data;
-    read as the service account `reader_id`. ENVIRONMENT: `key` is a variable without the prefix.
+    VAULT: `store` is a Vault of the settings, `path` is relative to its prefix, `key` is a key of
+    that secret. KUBERNETES: `store` is a cluster's handle, `path` is `namespace/name`, `key` is a
+    key of its data, and the control plane reads it as the service account `reader_id`. ENVIRONMENT:
+    `key` is a variable without the prefix.
     """
 
     kind: SourceKind
@@ -48,13 +52,16 @@ class SecretSource:
         return f"{self.kind.value}:{place}#{self.key}" if place else f"{self.kind.value}:{self.key}"
 
     def checked(self) -> "SecretSource":
-        """Itself. Invalid: names what is missing or too long."""
+        """Returns itself. Raises Invalid, naming the missing or oversized field."""
         if not self.key:
             raise Invalid("must name one value", field="source.key")
         if self.kind is not SourceKind.ENVIRONMENT and not (self.store and self.path):
             raise Invalid(f"{self.kind.value} needs store and path", field="source.store")
         if self.kind is SourceKind.KUBERNETES and not self.reader_id:
-            raise Invalid("name the service account to read as", field="source.readerId")
+            raise Invalid(
+                "is required: name the service account that reads the Secret",
+                field="source.readerId",
+            )
         if max(map(len, (self.key, self.store, self.path))) > _LONGEST_PATH:
             raise Invalid(f"{_LONGEST_PATH} characters at most", field="source.path")
         if not all(part and part not in (".", "..") for part in (self.path or "x").split("/")):
@@ -64,11 +71,11 @@ class SecretSource:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A named value; its versions are rows of their own.
+    """A named value; its versions are separate rows.
 
-    `current` is the version that consumers follow, `newest` the highest number given; 0: none yet.
-    With a `source` the value is read from there every `refresh_s`, next at `due_at`; `problem`
-    says why that failed, while the last good value is kept.
+    `current` is the version that consumers follow, `newest` the highest version number; 0: none
+    yet. With a `source` the value is read from there every `refresh_s`, next at `due_at`. If
+    reading fails, the last good value stays and `problem` holds the reason.
     """
 
     id: str
@@ -88,18 +95,18 @@ class Secret:
 
     @property
     def target(self) -> Target:
-        """Where the secret stands."""
+        """Returns the secret's location for authorization."""
         return Target.within(Kind.SECRET, self.project_id, self.id, self.name)
 
     @property
     def rotating(self) -> bool:
-        """Whether a rotation of it goes on."""
+        """Returns whether a rotation of the secret is running."""
         return self.rotation is not None and self.rotation.active
 
 
 @dataclass(frozen=True, slots=True)
 class SecretVersion:
-    """One value that a secret has had. A revoked version holds none any more."""
+    """One version of a secret's value. A revoked version holds no value."""
 
     id: str
     secret_id: str
@@ -111,15 +118,15 @@ class SecretVersion:
 
     @property
     def context(self) -> str:
-        """What its sealed value is bound to."""
+        """Returns the associated data that the encrypted value is bound to."""
         return f"secret:{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class SecretUse:
-    """A service whose objects name a secret's value as `${towline.secret:name}`.
+    """A service whose objects reference a secret as `${towline.secret:name}`.
 
-    `version` is what its agent is to have since the service's `sequence`; a pinned use keeps it.
+    Its agent receives `version` since the service's `sequence`; a pinned use keeps its version.
     """
 
     id: str
@@ -133,17 +140,19 @@ class SecretUse:
 
 
 def check_name(name: str, name_of: str = "name") -> str:
-    """A name that placeholders can have. Invalid: it is none."""
+    """Checks a name for use in placeholders. Raises Invalid."""
     if not _NAME.fullmatch(name):
         raise Invalid(
-            f"{name[:80]!r} is not a name of letters, digits, '.', '_' and '-' with 128 at most",
+            f"{name[:80]!r} is not a valid name: use at most 128 letters, digits, '.', '_' and '-'",
             field=name_of,
         )
     return name
 
 
 def check_value(value: bytes) -> bytes:
-    """A value that can be kept. Invalid: empty or too long; never says what it is."""
+    """Checks a value. Raises Invalid if it is empty or too long; the error never contains the
+    value.
+    """
     if not value:
         raise Invalid("must not be empty", field="value")
     if len(value) > LONGEST_VALUE:
@@ -152,11 +161,11 @@ def check_value(value: bytes) -> bytes:
 
 
 def check_refresh(seconds: int) -> int:
-    """How often a source is read. Invalid: too often or too seldom."""
+    """Checks the refresh interval of a source. Raises Invalid if it is too short or too long."""
     if not _SHORTEST_REFRESH <= seconds <= _LONGEST_REFRESH:
         raise Invalid(f"{_SHORTEST_REFRESH} to {_LONGEST_REFRESH} s", field="refreshSeconds")
     return seconds
 
 
 Wanted = Mapping[str, tuple[str, int | None]]
-"""What a service is to use: by placeholder, the secret's id and a version to stay at, if any."""
+"""A service's use of a secret: by placeholder, the secret's id and the pinned version, if any."""

@@ -1,4 +1,4 @@
-"""Choosing clusters by what they are: tags, project, distribution, groups."""
+"""Cluster selectors: tags, project, distribution and groups."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,10 +15,10 @@ _MOST_NAMES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All conditions that are given must hold; without any, every cluster fits.
+    """All given conditions must match; without any, every cluster matches.
 
-    `groups` are ids of cluster groups, of which one is enough; `excluded` are ids of clusters
-    that never fit.
+    `groups` are ids of cluster groups, one of which is enough. `excluded` are ids of clusters that
+    never match.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Selector:
     excluded: tuple[str, ...] = ()
 
     def checked(self) -> "Selector":
-        """The same. Invalid: more or longer than fits."""
+        """Returns itself. Raises Invalid for too many or too long entries."""
         if len(self.tags) > _MOST_TAGS:
             raise Invalid(f"{len(self.tags)} tags, {_MOST_TAGS} at most", field="tags")
         for name, value in self.tags.items():
@@ -42,43 +42,46 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The clusters at one moment, with the groups they are in."""
+    """The clusters at one moment, with their groups."""
 
     clusters: tuple[Cluster, ...] = ()
     groups: tuple[ClusterGroup, ...] = ()
 
     def matching(self, selector: Selector, project_id: str | None) -> list[Cluster]:
-        """Clusters that fit, by handle; with a `project_id` only its own, whatever is asked for.
+        """Returns matching clusters sorted by handle; with a `project_id` only clusters of that
+        project.
 
-        Invalid: a group is gone, which is not to be taken for one without clusters.
+        Raises Invalid if a group was deleted: a missing group must not count as an empty one.
         """
         groups = self._named(selector.groups)
         found = [
-            one
-            for one in self.clusters
-            if one.ending_at is None
-            and one.mode is AgentMode.MANAGED
-            and in_project(one, project_id)
-            and _fits(one, selector)
-            and (not selector.groups or any(group.holds(one) for group in groups))
+            cluster
+            for cluster in self.clusters
+            if cluster.ending_at is None
+            and cluster.mode is AgentMode.MANAGED
+            and in_project(cluster, project_id)
+            and _fits(cluster, selector)
+            and (not selector.groups or any(group.holds(cluster) for group in groups))
         ]
         return sorted(found, key=lambda one: one.handle)
 
     def frozen(self) -> dict[str, ClusterGroup]:
-        """Clusters that must stay as they are, by id, with the group that says so."""
-        groups = [one for one in self.groups if one.frozen]
+        """Returns the frozen clusters by id, with the group that froze them."""
+        groups = [group for group in self.groups if group.frozen]
         found = [(c.id, g) for c in self.clusters for g in groups if g.holds(c)]
         return dict(found)
 
     def _named(self, ids: Collection[str]) -> list[ClusterGroup]:
-        known = {one.id: one for one in self.groups}
-        if gone := [one for one in ids if one not in known]:
-            raise Invalid(f"there is no cluster group {gone[0]}: name another one", field="groups")
-        return [known[one] for one in ids]
+        known = {group.id: group for group in self.groups}
+        if gone := [id for id in ids if id not in known]:
+            raise Invalid(
+                f"cluster group {gone[0]} does not exist: name another one", field="groups"
+            )
+        return [known[id] for id in ids]
 
 
 def in_project(cluster: Cluster, project_id: str | None) -> bool:
-    """Whether a cluster is of a project; None stands for all projects."""
+    """Returns whether a cluster belongs to a project; None stands for all projects."""
     return project_id is None or (cluster.project_id or DEFAULT_PROJECT) == project_id
 
 

@@ -1,4 +1,4 @@
-"""Services: a folder of a repository that should run in a cluster."""
+"""Services: a folder of a repository that runs in a cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,17 +18,22 @@ from fleet.source import Renderer, RenderRequest, SourceFolder
 
 
 class ServiceStatus(StrEnum):
-    """The one word of a service's state, as the API names it."""
+    """Status of a service in one word, as the API names it."""
 
     STALE = "STALE"
+    """The desired state is not applied yet."""
     SYNCED = "SYNCED"
+    """All objects are applied but not healthy yet."""
     HEALTHY = "HEALTHY"
+    """All objects are applied and healthy."""
     FAILED = "FAILED"
+    """Rendering, applying or a health check failed."""
     PAUSED = "PAUSED"
+    """Somebody paused the service."""
 
 
 class Phase(StrEnum):
-    """How far the agent has come with the desired state it speaks of."""
+    """Progress of the agent with the desired state that it reports on."""
 
     FETCHING = "fetching"
     APPLYING = "applying"
@@ -41,34 +46,41 @@ class Phase(StrEnum):
 
 
 class Removal(StrEnum):
-    """What becomes of a deleted service's objects."""
+    """Handling of a deleted service's objects."""
 
     CASCADE = "cascade"
     ORPHAN = "orphan"
 
 
 class DriftPolicy(StrEnum):
-    """What the agent does about a foreign change."""
+    """Reaction of the agent to changes by others."""
 
     HEAL = "heal"
+    """Reverts the change."""
     REPORT = "report"
+    """Reports the change and leaves it."""
     IGNORE = "ignore"
+    """Ignores the change."""
 
 
 class ComponentState(StrEnum):
     """Health of one object, as the API names it."""
 
     RUNNING = "RUNNING"
+    """Healthy."""
     PENDING = "PENDING"
+    """Not healthy yet."""
     FAILED = "FAILED"
+    """Failed."""
     PAUSED = "PAUSED"
+    """Suspended."""
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoredDifference:
     """Fields of matching objects that others may set; an empty selector matches all.
 
-    `pointers` are RFC 6901, `managers` are field managers whose fields are left to them.
+    `pointers` are RFC 6901; `managers` are field managers whose fields are ignored.
     """
 
     group: str = ""
@@ -81,7 +93,7 @@ class IgnoredDifference:
 
 @dataclass(frozen=True, slots=True)
 class FieldCondition:
-    """The text at `pointer` (RFC 6901) is one of `any_of`."""
+    """Matches if the text at `pointer` (RFC 6901) is one of `any_of`."""
 
     pointer: str
     any_of: tuple[str, ...]
@@ -89,7 +101,9 @@ class FieldCondition:
 
 @dataclass(frozen=True, slots=True)
 class HealthRule:
-    """Objects of a kind are in `state` when all conditions hold; `message` points to the why."""
+    """Objects of a kind are in `state` when all conditions match;
+    `message` points to the reason.
+    """
 
     group: str
     kind: str
@@ -100,9 +114,8 @@ class HealthRule:
 
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """How the agent applies a service.
-
-    `wave_timeout_s` and `deletion_budget`: 0 means the agent's default.
+    """Options for applying a service. 0 in `wave_timeout_s` and `deletion_budget` means the agent's
+    default.
     """
 
     create_namespace: bool = True
@@ -118,18 +131,18 @@ class SyncOptions:
     deletion_budget: int = 0
 
     def check(self) -> None:
-        """Raise Invalid, naming the field, for what agents have no room for."""
+        """Raises Invalid, naming the field, for options beyond the agent's limits."""
         _check_count(self.ignored, "syncConfig.diffNormalizers", 256)
         _check_count(self.health_rules, "syncConfig.healthRules", 64)
-        for one in self.ignored:
-            _check_count(one.pointers, "syncConfig.diffNormalizers.jsonPointers", 64)
-            _check_count(one.managers, "syncConfig.diffNormalizers.managers", 64)
-            _check_pointers(one.pointers, "syncConfig.diffNormalizers.jsonPointers")
-            if not one.pointers and not one.managers:
+        for difference in self.ignored:
+            _check_count(difference.pointers, "syncConfig.diffNormalizers.jsonPointers", 64)
+            _check_count(difference.managers, "syncConfig.diffNormalizers.managers", 64)
+            _check_pointers(difference.pointers, "syncConfig.diffNormalizers.jsonPointers")
+            if not difference.pointers and not difference.managers:
                 raise Invalid("needs jsonPointers or managers", field="syncConfig.diffNormalizers")
         for rule in self.health_rules:
             _check_count(rule.conditions, "syncConfig.healthRules.conditions", 16)
-            pointers = [one.pointer for one in rule.conditions] + [rule.message]
+            pointers = [condition.pointer for condition in rule.conditions] + [rule.message]
             _check_pointers(filter(None, pointers), "syncConfig.healthRules")
         if not 0 <= self.wave_timeout_s <= 86_400:
             raise Invalid("must be 0 to 86400 s", field="syncConfig.waveTimeout")
@@ -143,14 +156,14 @@ def _check_count(items: Sequence[object], field: str, most: int) -> None:
 
 
 def _check_pointers(pointers: Iterable[str], field: str) -> None:
-    for one in pointers:
-        if not one.startswith("/") or len(one.encode()) > 1024:
-            raise Invalid(f"{one[:80]!r} is not a JSON pointer (RFC 6901)", field=field)
+    for pointer in pointers:
+        if not pointer.startswith("/") or len(pointer.encode()) > 1024:
+            raise Invalid(f"{pointer[:80]!r} is not a JSON pointer (RFC 6901)", field=field)
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Deletions that a person has confirmed, for one sequence only."""
+    """Deletions that a user has confirmed, for one sequence only."""
 
     sequence: int
     objects: tuple[ObjectName, ...]
@@ -158,7 +171,9 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that keeps a service from being as desired; `source` says which step found it."""
+    """A problem that keeps a service from its desired state; `source`
+    names the step that found it.
+    """
 
     source: str
     message: str
@@ -166,23 +181,25 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service with its desired state and what its agent last said.
+    """A service with its desired state and its agent's last report.
 
-    `sequence` grows with each change of what the agent should do; `observed` is the sequence
-    that the agent's last status spoke of. `sha` is the commit of the desired state, `author`
-    who made it. `pinned` holds the service at a commit (after a rollback); a `promoted` service
-    takes commits only from its pipeline. `reads` maps the folders and files of the commit that
-    the render depended on to their git ids. `project_id` is always its cluster's.
-    `awaiting` are deletions that a person must confirm, `message` says what the agent is at. A
-    `mirrored` service is defined in its cluster, from the repository `origin`; here it is only
-    shown. `attestation` is the render tier's word on the bundle. `dependencies` are names of
-    services of the same cluster: as long as one is not healthy, the service is `waiting` and keeps
-    what it has, unless a person has `waived` that once. With an `owner_id` it comes from a global
-    service, a service set or a managed namespace, which alone changes what it hands on.
-    `rendered_by` names the cluster whose agent renders it; None: the control plane does. Without
-    `uses_secrets` nobody has to look for values that its objects name. `watch` is the
-    verification that its pipeline's stage asks for, before its own. `held` is the refused commit or
-    digest that it would have had, `hold` tells about it.
+    `sequence` grows with each change of the desired state; `observed` is the sequence of the
+    agent's last status. `sha` is the commit of the desired state, `author` the commit's author.
+    `pinned` keeps the service at a commit (after a rollback). A `promoted` service takes commits
+    only from its pipeline. `reads` maps the folders and files that the render read to their git
+    object ids. `project_id` is always its cluster's.
+
+    `awaiting` are deletions that a user must confirm; `message` is the agent's progress message. A
+    `mirrored` service is defined in its cluster, from the repository `origin`, and is read-only
+    here. `attestation` is the render tier's signed statement about the bundle. `dependencies` are
+    names of services of the same cluster. While one of them is not healthy, the service is
+    `waiting` and keeps its state; a user can skip the wait once, which sets `waived`.
+
+    With an `owner_id` it comes from a global service, a service set or a managed namespace, which
+    alone changes the inherited fields. `rendered_by` names the cluster whose agent renders it;
+    None: the control plane does. Without `uses_secrets` its objects contain no secret placeholders.
+    `watch` is the verification of its pipeline stage and takes precedence over its own. `held` is
+    the quarantined commit or digest that the service did not receive; `hold` has the details.
     """
 
     id: ServiceId
@@ -244,13 +261,13 @@ class Service:
 
     @property
     def target(self) -> Target:
-        """Where the service stands."""
+        """Returns the service's location for authorization."""
         cluster = Target.within(Kind.CLUSTER, self.project_id, self.cluster_id)
         return cluster.below(Kind.SERVICE, self.id, self.name)
 
     @property
     def status(self) -> ServiceStatus:
-        """The one word for people and programs."""
+        """Returns the status in one word."""
         if self.paused:
             return ServiceStatus.PAUSED
         if self.render_error:
@@ -265,7 +282,7 @@ class Service:
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """All that is wrong, rendering first."""
+        """Returns all problems, render errors first."""
         render = (Problem("render", self.render_error),) if self.render_error else ()
         return (
             render
@@ -277,13 +294,14 @@ class Service:
 
     @property
     def policy(self) -> Verification | None:
-        """By what its bundles must prove themselves, if they must."""
+        """Returns the verification that its bundles must pass, if any."""
         return self.watch or self.verification
 
     def unheld(self, digest: str) -> dict[str, Any]:
-        """The columns to write with a digest that it is given: what was held back is past.
+        """Returns the columns to write with a new digest, which ends a quarantine.
 
-        One that was lifted is remembered until it has proved itself.
+        A digest that a user has released from quarantine stays recorded until its verification
+        passes.
         """
         if self.hold is None or (self.hold.digest == digest and self.policy is not None):
             return {}
@@ -298,18 +316,18 @@ class Service:
         if not self.waiting:
             return ()
         names = ", ".join(self.dependencies)
-        return (Problem("dependencies", f"waits until all of these are healthy: {names}"),)
+        return (Problem("dependencies", f"waiting until these services are healthy: {names}"),)
 
     def _waiting_for_a_person(self) -> tuple[Problem, ...]:
         if self.phase is not Phase.AWAITING or not self.awaiting:
             return ()
-        names = ", ".join(str(one) for one in self.awaiting[:5])
+        names = ", ".join(str(name) for name in self.awaiting[:5])
         more = f" and {len(self.awaiting) - 5} more" if len(self.awaiting) > 5 else ""
-        what = f"a person must confirm the deletion of {names}{more}"
+        what = f"a user must confirm the deletion of {names}{more}"
         return (Problem("deletion", f"{what}: {self._ways_to_confirm()}"),)
 
     def _ways_to_confirm(self) -> str:
-        """Nobody confirms here what is defined in its cluster."""
+        """A mirrored service is confirmed in its cluster, not here."""
         part = "delete" if self.removal else "prune"
         annotate = f'annotate it in the cluster with towline.dev/{part}: "true"'
         return annotate if self.mirrored else f"run `towline services confirm`, or {annotate}"
@@ -320,7 +338,7 @@ class Service:
         parameters: Mapping[str, Any],
         sources: tuple[SourceFolder, ...] = (),
     ) -> RenderRequest:
-        """What has to be rendered for this service at a commit, with its further sources."""
+        """Returns the render request of this service at a commit, with its additional sources."""
         if self.repository_id is None:
             raise ValueError("a service without a repository has nothing to render")
         return RenderRequest(
@@ -339,7 +357,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One rendered state of a service that was desired at some time. Never changed."""
+    """One rendered state of a service that was desired at some time. Immutable."""
 
     id: str
     service_id: ServiceId
@@ -359,7 +377,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """An object that belongs to a service, applied or grown from an applied one."""
+    """An object of a service: applied, or a descendant of an applied object."""
 
     id: str
     service_id: ServiceId
@@ -383,5 +401,5 @@ class Component:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What names the object inside its cluster."""
+        """Returns the identity of the object inside its cluster."""
         return (self.group, self.kind, self.namespace, self.name)

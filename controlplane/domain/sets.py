@@ -1,6 +1,6 @@
-"""Service sets: services generated from clusters × folders × a list × open requests to merge.
+"""Service sets: services generated from clusters × folders × a list × open pull requests.
 
-Texts of the template may hold `${cluster.handle}`, `${cluster.tags.NAME}`, `${folder.path}`,
+Texts of the template may contain `${cluster.handle}`, `${cluster.tags.NAME}`, `${folder.path}`,
 `${folder.name}`, `${item.NAME}`, `${request.number}`, `${request.branch}`, `${request.slug}`,
 `${request.sha}` and `${set.name}`.
 """
@@ -35,7 +35,7 @@ _ITEM_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
 @dataclass(frozen=True, slots=True)
 class FolderSource:
-    """Folders of a repository whose path fits: `*` and `?` stand for parts of one segment."""
+    """Folders of a repository whose path matches: `*` and `?` match within one segment."""
 
     repository_id: str
     ref: str = "main"
@@ -44,7 +44,7 @@ class FolderSource:
 
     @property
     def base(self) -> str:
-        """The folder below which all that fits lies."""
+        """Returns the folder that contains all matches."""
         parts = self.pattern.split("/")
         plain = 0
         while plain < len(parts) - 1 and not set(parts[plain]) & set("*?["):
@@ -53,23 +53,23 @@ class FolderSource:
 
     @property
     def depth(self) -> int:
-        """So many levels below `base` all that fits lies."""
+        """Returns the number of levels below `base` that matches can have."""
         return len(self.pattern.split("/")) - (self.base.count("/") + 1 if self.base else 0)
 
     def fits(self, path: str) -> bool:
-        """Whether a folder is meant."""
-        if any(_same(path, one) for one in self.excluded):
+        """Returns whether a folder matches."""
+        if any(_same(path, pattern) for pattern in self.excluded):
             return False
         return _same(path, self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSource:
-    """Open requests to merge a branch of a repository itself, never of a fork.
+    """Open pull requests from branches of a repository itself, never from a fork.
 
-    `labels`: all are needed. At most `most`, the oldest first, so that none that is there goes
-    because of a new one. One that nobody has touched for `hours` no longer counts; 0: for ever.
-    `provider` is needed where the name of the host does not tell what it is.
+    A request must have all `labels`. At most `most` are used, oldest first, so that a new one never
+    displaces an existing one. A request without activity for `hours` no longer counts; 0 means no
+    limit. `provider` is needed if the host's name does not identify it.
     """
 
     repository_id: str
@@ -82,7 +82,7 @@ class RequestSource:
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """A request to merge, as its host tells of it."""
+    """A pull request, as its host reports it."""
 
     number: int
     branch: str
@@ -96,14 +96,14 @@ class OpenRequest:
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """What is multiplied with the clusters; each that is given counts."""
+    """Generators that are multiplied with the clusters; every given one applies."""
 
     folders: FolderSource | None = None
     items: tuple[Mapping[str, str], ...] | None = None
     requests: RequestSource | None = None
 
     def checked(self) -> "Generator":
-        """The same. Invalid: more than fits, or what cannot be meant."""
+        """Returns itself. Raises Invalid for too many entries or contradictory values."""
         if self.folders is not None:
             check_ref(self.folders.ref)
             if len(self.folders.pattern.split("/")) > _MOST_SEGMENTS:
@@ -123,7 +123,7 @@ class Generator:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSet(Definition):
-    """A template with placeholders, and what it is multiplied by."""
+    """A template with placeholders, and its generators."""
 
     generator: Generator = field(default_factory=Generator)
     template: ServiceTemplate = field(default_factory=ServiceTemplate)
@@ -136,33 +136,35 @@ class ServiceSet(Definition):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the sources gave; None where the generator does not ask for it."""
+    """Results of the generators; None for a generator that is not used."""
 
     folders: tuple[str, ...] | None = None
     requests: tuple[OpenRequest, ...] | None = None
 
 
 def chosen(source: RequestSource, found: Iterable[OpenRequest], now: datetime) -> list[OpenRequest]:
-    """The requests that count, in the order of their numbers."""
+    """Returns the pull requests that count, sorted by number."""
     hours = timedelta(hours=source.hours)
     fit = [
-        one
-        for one in found
-        if not one.forked
-        and set(source.labels) <= set(one.labels)
-        and source.base in ("", one.base)
-        and (not source.hours or one.updated_at + hours > now)
+        request
+        for request in found
+        if not request.forked
+        and set(source.labels) <= set(request.labels)
+        and source.base in ("", request.base)
+        and (not source.hours or request.updated_at + hours > now)
     ]
     return sorted(fit, key=lambda one: one.number)[: source.most]
 
 
-def generated(one: ServiceSet, clusters: Sequence[Cluster], found: Found) -> Evaluation:
-    """All services of a set. A name that cannot be makes the evaluation incomplete."""
-    parts = [[{"set.name": one.name}], [_of_cluster(c) for c in clusters]]
+def generated(service_set: ServiceSet, clusters: Sequence[Cluster], found: Found) -> Evaluation:
+    """Generates all services of a set. An invalid name makes the evaluation incomplete."""
+    parts = [[{"set.name": service_set.name}], [_of_cluster(c) for c in clusters]]
     if found.folders is not None:
         parts.append([_of_folder(path) for path in found.folders])
-    if one.generator.items is not None:
-        parts.append([{f"item.{k}": v for k, v in item.items()} for item in one.generator.items])
+    if service_set.generator.items is not None:
+        parts.append(
+            [{f"item.{k}": v for k, v in item.items()} for item in service_set.generator.items]
+        )
     if found.requests is not None:
         parts.append([_of_request(request) for request in found.requests])
     count = 1
@@ -171,7 +173,7 @@ def generated(one: ServiceSet, clusters: Sequence[Cluster], found: Found) -> Eva
     if count > MOST_SERVICES:
         return Evaluation(problems=(f"{count:,} services, {MOST_SERVICES:,} at most",))
     wanted, problems = [], []
-    template = _completed(one)
+    template = _completed(service_set)
     for chosen_parts in product(*parts):
         names = {name: value for part in chosen_parts for name, value in part.items()}
         try:
@@ -182,7 +184,7 @@ def generated(one: ServiceSet, clusters: Sequence[Cluster], found: Found) -> Eva
 
 
 def filled(template: ServiceTemplate, names: Mapping[str, str]) -> ServiceTemplate:
-    """A template with its placeholders filled in. Invalid: one is unknown, or a name cannot be."""
+    """Fills in a template's placeholders. Raises Invalid for an unknown one or an invalid name."""
 
     def put(text: str) -> str:
         return _PLACEHOLDER.sub(lambda match: _value(match[1], names), text)
@@ -200,9 +202,9 @@ def filled(template: ServiceTemplate, names: Mapping[str, str]) -> ServiceTempla
     )
 
 
-def _completed(one: ServiceSet) -> ServiceTemplate:
-    """The template, with repository, ref and folder of the sources where it names none."""
-    template, sources = one.template, one.generator
+def _completed(service_set: ServiceSet) -> ServiceTemplate:
+    """Fills in missing repository, ref and folder of the template from the generators."""
+    template, sources = service_set.template, service_set.generator
     folders, requests = sources.folders, sources.requests
     if template.repository_id is None and (folders or requests):
         named = folders or requests
@@ -242,7 +244,7 @@ def _of_request(request: OpenRequest) -> dict[str, str]:
 
 def _value(name: str, names: Mapping[str, str]) -> str:
     if name not in names:
-        raise Invalid(f"there is no ${{{name}}} here")
+        raise Invalid(f"unknown placeholder ${{{name}}}")
     return names[name]
 
 
@@ -262,4 +264,6 @@ def _check_items(items: Sequence[Mapping[str, str]]) -> None:
     for item in items:
         for name, value in item.items():
             if not _ITEM_NAME.fullmatch(name) or len(value) > 1024:
-                raise Invalid(f"{name[:80]!r} is no name of an entry, or too long", field="list")
+                raise Invalid(
+                    f"{name[:80]!r} is not a valid entry name, or is too long", field="list"
+                )

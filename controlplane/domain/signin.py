@@ -1,4 +1,4 @@
-"""Signing in: what is remembered between its steps and of failures; what providers say."""
+"""Sign-in: state between its steps, counts of failures, and claims of identity providers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ MOST_FAILURES_OF_SOURCE = 50
 
 
 class ChallengeKind(StrEnum):
-    """What was begun and awaits its end."""
+    """Kinds of pending sign-ins."""
 
     OIDC = "oidc"
     DEVICE = "device"
@@ -21,9 +21,10 @@ class ChallengeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """A sign-in under way, found by the sha256 of a secret that only its client knows.
+    """A pending sign-in, identified by the sha256 of a secret that only its client knows.
 
-    `code` is what a person types to approve a device; `user_id` who did. `taken_at`: its one use.
+    `code` is what a user types to approve a device; `user_id` is the approver. `taken_at`: time of
+    its single use.
     """
 
     id: str
@@ -39,9 +40,9 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How often sign-ins by one account or from one source have failed, until the window ends.
+    """Number of failed sign-ins of one account or source in a window.
 
-    `id` is a sha256, so that the table names nobody.
+    `id` is a sha256, so that the table contains no names.
     """
 
     id: str
@@ -51,10 +52,10 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class TrustRule:
-    """Whose tokens are exchanged for one of a service account (RFC 8693).
+    """Rule for the exchange of external tokens for a service account's token (RFC 8693).
 
-    The token's issuer and audience have to be these, its subject has to fit the pattern, and every
-    claim named has to fit its pattern. `keys`: the issuer's JWKS, where it cannot be reached.
+    Issuer and audience must be equal; the subject and every named claim must match their pattern.
+    `keys` is the issuer's JWKS, for issuers that the control plane cannot reach.
     """
 
     id: str
@@ -70,7 +71,7 @@ class TrustRule:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a verified token says. `groups` is None where it says nothing of groups."""
+    """Claims of a verified token. `groups` is None if the token has no such claim."""
 
     issuer: str
     subject: str
@@ -84,7 +85,9 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An identity provider by which people sign in. `required` groups: one of them is needed."""
+    """An identity provider for sign-in. If `required` groups are given, users need at least one of
+    them.
+    """
 
     name: str
     url: str

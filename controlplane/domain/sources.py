@@ -1,4 +1,4 @@
-"""Further sources of a service: folders of any repository, merged into its own."""
+"""Additional sources of a service: folders of any repository, merged into its own folder."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from fleet.identity import RepositoryId
 
 @dataclass(frozen=True, slots=True)
 class ServiceSource:
-    """A folder whose files are put below `path` of a service's own folder.
+    """A folder whose files are placed below `path` of a service's own folder.
 
     `ref` is a branch, tag or commit of its repository; `place` orders the sources of a service.
-    `sha` and `tree` tell the commit and the git id that the last render took.
+    `sha` and `tree` are the commit and the git id of the last render.
     """
 
     id: str

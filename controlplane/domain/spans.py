@@ -1,7 +1,7 @@
-"""A deployment as spans of a trace: one trace a commit, one branch in it for each service.
+"""Deployments as traces: one trace a commit, one branch in it for each service.
 
-Ids are made of what they stand for, so that whoever tells of the same walk tells the same spans,
-and a span that is told twice is one. Trace ids have 128 bits, span ids 64, as OpenTelemetry's.
+Ids derive from content, so that every replica creates the same spans and a repeated export is
+harmless. As in OpenTelemetry, trace ids have 128 bits and span ids 64.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ _WALK = (
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A deployment that has just become healthy, or failed, with what it is called."""
+    """A deployment that just became healthy or failed, with the names for its spans."""
 
     deployment: Deployment
     service: str
@@ -33,7 +33,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time in a trace. `problem`: it ended badly, and how."""
+    """A span of a trace. `problem` describes a failure."""
 
     trace_id: int
     span_id: int
@@ -46,12 +46,12 @@ class Span:
 
 
 def spans_of(ended: Ended) -> list[Span]:
-    """A span for the whole walk, and one below it for each stage that was passed."""
-    one = ended.deployment
-    trace_id, root_id = _trace_id(ended), _id(64, _place(one))
-    times = dict(_times(one))
+    """Creates a span for the whole path, and below it one for each completed stage."""
+    deployment = ended.deployment
+    trace_id, root_id = _trace_id(ended), _id(64, _place(deployment))
+    times = dict(_times(deployment))
     start, end = min(times.values()), max(times.values())
-    problem = "" if one.healthy_at else "it has failed"
+    problem = "" if deployment.healthy_at else "the deployment failed"
     whole = Span(
         trace_id,
         root_id,
@@ -64,46 +64,48 @@ def spans_of(ended: Ended) -> list[Span]:
     )
     stages = [(name, times[column]) for name, column in _WALK if column in times]
     return [whole] + [
-        Span(trace_id, _id(64, _place(one), name), root_id, name, since, max(since, until))
+        Span(trace_id, _id(64, _place(deployment), name), root_id, name, since, max(since, until))
         for (_, since), (name, until) in pairwise(stages)
     ]
 
 
-def _times(one: Deployment) -> Iterator[tuple[str, datetime]]:
+def _times(deployment: Deployment) -> Iterator[tuple[str, datetime]]:
     columns = [column for _, column in _WALK]
-    for column in columns if one.healthy_at else [*columns, "failed_at"]:
-        at = getattr(one, column)
+    for column in columns if deployment.healthy_at else [*columns, "failed_at"]:
+        at = getattr(deployment, column)
         if at is not None:
             yield column, at
 
 
 def _attributes(ended: Ended) -> dict[str, str | int]:
-    one = ended.deployment
+    deployment = ended.deployment
     found: dict[str, str | int | None] = {
         "towline.service": ended.service,
-        "towline.service.id": one.service_id,
-        "towline.sequence": one.sequence,
-        "towline.actor": one.actor,
+        "towline.service.id": deployment.service_id,
+        "towline.sequence": deployment.sequence,
+        "towline.actor": deployment.actor,
         "k8s.cluster.name": ended.cluster,
-        "vcs.ref.head.revision": one.sha,
-        "towline.committed_at": one.committed_at.isoformat() if one.committed_at else None,
+        "vcs.ref.head.revision": deployment.sha,
+        "towline.committed_at": deployment.committed_at.isoformat()
+        if deployment.committed_at
+        else None,
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _trace_id(ended: Ended) -> int:
-    """The same for all services that a commit of one repository reaches."""
-    one = ended.deployment
-    if one.sha and ended.repository_id:
-        return _id(128, ended.repository_id, one.sha)
-    return _id(128, _place(one))
+    """Returns the same trace id for all services that a commit of one repository reaches."""
+    deployment = ended.deployment
+    if deployment.sha and ended.repository_id:
+        return _id(128, ended.repository_id, deployment.sha)
+    return _id(128, _place(deployment))
 
 
-def _place(one: Deployment) -> str:
-    return f"{one.service_id}/{one.sequence}"
+def _place(deployment: Deployment) -> str:
+    return f"{deployment.service_id}/{deployment.sequence}"
 
 
 def _id(bits: int, *parts: str) -> int:
-    """Never 0, which the specification does not allow."""
+    """Never 0, which the specification forbids."""
     digest = sha256("\n".join(parts).encode()).digest()
     return int.from_bytes(digest[: bits // 8]) or 1

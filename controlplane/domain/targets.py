@@ -1,6 +1,6 @@
-"""From what a definition wants to what has to be done; pure, and careful with removals.
+"""Plans the difference between generated and existing services. Pure, and careful with removals.
 
-`desired` never plans a removal from an incomplete evaluation, nor more of them than allowed.
+`desired` never plans a removal from an incomplete evaluation, nor more removals than allowed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,12 +13,12 @@ from fleet.identity import ServiceId
 from fleet.source import Rendered
 
 Place = tuple[str, str]
-"""The id of a cluster, and a service's name there."""
+"""A cluster's id, and a service's name there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A service that there should be. `content`: its bundle, where no repository has it."""
+    """A service that should exist. `content` is its bundle if it comes from no repository."""
 
     cluster_id: str
     template: ServiceTemplate
@@ -31,7 +31,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What is wanted, as far as it could be found out; `problems` make it incomplete."""
+    """Generated services; `problems` make the result incomplete."""
 
     wanted: tuple[Wanted, ...] = ()
     problems: tuple[str, ...] = ()
@@ -39,10 +39,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """What has to be done. `withheld` removals wait for a person, or for a complete look.
+    """Planned changes.
 
-    `collisions` are wanted places that another service has, `frozen` are those that must stay
-    as they are for now.
+    `withheld` removals wait for confirmation, or for a complete evaluation. `collisions` are wanted
+    places that another service occupies. `frozen` are places that must not change now.
     """
 
     create: tuple[Wanted, ...] = ()
@@ -55,15 +55,15 @@ class TargetPlan:
 
     @property
     def size(self) -> int:
-        """How many services change."""
+        """Returns the number of services that change."""
         return len(self.create) + len(self.update) + len(self.remove)
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What there is: services of the definition, places that others have, frozen clusters.
+    """Existing state: services of the definition, occupied places, frozen clusters.
 
-    `uses` has the ids of the secrets of each service by name.
+    `uses` has each service's secret ids by name.
     """
 
     owned: Sequence[Service] = ()
@@ -72,29 +72,33 @@ class Present:
     uses: Mapping[ServiceId, Mapping[str, str]] = field(default_factory=dict)
 
     def differs(self, service: Service, wanted: Wanted) -> bool:
-        """Whether a service is not as it is wanted."""
+        """Returns whether a service differs from its generated form."""
         secrets = wanted.template.secrets
         others = secrets is not None and secrets != self.uses.get(service.id, {})
         return others or bool(changed_columns(service, wanted))
 
 
 def desired(evaluation: Evaluation, present: Present, most_removals: int) -> TargetPlan:
-    """The plan: afterwards exactly what is wanted is there, but for what the plan names."""
+    """Plans the changes; after them exactly the wanted services exist, apart from the plan's
+    exceptions.
+    """
     wanted, doubled = _by_place(evaluation.wanted)
-    owned: dict[Place, Service] = {(one.cluster_id, one.name): one for one in present.owned}
+    owned: dict[Place, Service] = {
+        (service.cluster_id, service.name): service for service in present.owned
+    }
     create, collisions = [], list(doubled)
-    for place, one in wanted.items():
+    for place, service in wanted.items():
         if place not in owned:
-            (collisions if place in present.taken else create).append(one)
+            (collisions if place in present.taken else create).append(service)
     update = [
-        (owned[p], one)
-        for p, one in wanted.items()
-        if p in owned and present.differs(owned[p], one)
+        (owned[p], service)
+        for p, service in wanted.items()
+        if p in owned and present.differs(owned[p], service)
     ]
-    surplus = [one for place, one in owned.items() if place not in wanted]
-    still = [one for one in create if one.cluster_id not in present.frozen]
+    surplus = [service for place, service in owned.items() if place not in wanted]
+    still = [service for service in create if service.cluster_id not in present.frozen]
     moving = [pair for pair in update if pair[0].cluster_id not in present.frozen]
-    going = [one for one in surplus if one.cluster_id not in present.frozen]
+    going = [service for service in surplus if service.cluster_id not in present.frozen]
     halted = {p for p in (*wanted, *owned) if p[0] in present.frozen}
     held = bool(evaluation.problems or collisions) or len(going) > most_removals
     return TargetPlan(
@@ -113,12 +117,14 @@ def stamped(
     clusters: Sequence[Cluster],
     overrides: Mapping[str, Override],
 ) -> tuple[Wanted, ...]:
-    """One service a cluster, each with what that cluster has otherwise."""
-    return tuple(Wanted(one.id, effective(template, overrides.get(one.id))) for one in clusters)
+    """Creates one service a cluster, each with that cluster's overrides."""
+    return tuple(
+        Wanted(cluster.id, effective(template, overrides.get(cluster.id))) for cluster in clusters
+    )
 
 
 def changed_columns(service: Service, wanted: Wanted) -> dict[str, object]:
-    """The fields of a service that are not as wanted."""
+    """Returns the fields of a service that differ from its generated form."""
     columns = {name: getattr(wanted.template, name) for name in FIELDS}
     if wanted.content is not None:
         columns["digest"] = wanted.content.digest
@@ -126,9 +132,11 @@ def changed_columns(service: Service, wanted: Wanted) -> dict[str, object]:
 
 
 def _by_place(wanted: Collection[Wanted]) -> tuple[dict[Place, Wanted], list[Wanted]]:
-    """The first of each place, and those that want a place a second time."""
+    """Returns the first service of each place, and the duplicates."""
     found: dict[Place, Wanted] = {}
-    doubled = [one for one in wanted if found.setdefault(one.place, one) is not one]
+    doubled = [
+        service for service in wanted if found.setdefault(service.place, service) is not service
+    ]
     return found, doubled
 
 
@@ -137,5 +145,5 @@ def _touched(
     update: Collection[tuple[Service, Wanted]],
     surplus: Collection[Service],
 ) -> set[Place]:
-    places = {one.place for one in create} | {one.place for _, one in update}
-    return places | {(one.cluster_id, one.name) for one in surplus}
+    places = {service.place for service in create} | {service.place for _, service in update}
+    return places | {(service.cluster_id, service.name) for service in surplus}

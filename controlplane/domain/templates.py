@@ -1,4 +1,4 @@
-"""Templates of services, and what one cluster has otherwise: a patch, never a copy."""
+"""Service templates, and their overrides per cluster: a patch, never a copy."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -16,9 +16,9 @@ _OF_GIT = ("ref", "folder", "kustomize_path")
 
 @dataclass(frozen=True, slots=True)
 class ServiceTemplate:
-    """What a service is made from; the fields are those of a service.
+    """Template of a service; the fields are those of a service.
 
-    `secrets`: which it uses, as ids by name; None: whatever is said of each service.
+    `secrets` maps names to ids of the used secrets; None: each service has its own.
     """
 
     name: str = ""
@@ -42,24 +42,24 @@ class ServiceTemplate:
 
     @classmethod
     def of(cls, service: Service) -> "ServiceTemplate":
-        """A service that is to be had elsewhere too."""
+        """Creates a template from an existing service."""
         return cls(**{name: getattr(service, name) for name in FIELDS})
 
     def columns(self) -> dict[str, Any]:
-        """The service's fields that come from here."""
+        """Returns the columns of a service that the template sets."""
         return {name: getattr(self, name) for name in FIELDS}
 
 
-FIELDS = tuple(one.name for one in fields(ServiceTemplate) if one.name != "secrets")
-"""The fields that services inherit; secrets are rows of their own."""
+FIELDS = tuple(field.name for field in fields(ServiceTemplate) if field.name != "secrets")
+"""Fields that services inherit; secrets are separate rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What one cluster has otherwise than the template; None is as there.
+    """One cluster's overrides of a template; None keeps the template's value.
 
-    `configuration` and `helm` are merged name by name, where None takes the template's away
-    (RFC 7396).
+    `configuration` and `helm` are merged by name; None there removes the template's value (RFC
+    7396).
     """
 
     ref: str | None = None
@@ -75,13 +75,13 @@ class Override:
 
     @property
     def empty(self) -> bool:
-        """Whether it changes nothing whatever the template is."""
+        """Returns whether the override changes nothing, regardless of the template."""
         return self == Override()
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """One field of a cluster that differs from the template's; a value's name follows a dot."""
+    """A field of a cluster that differs from the template; a value's name follows a dot."""
 
     field: str
     inherited: Any
@@ -89,17 +89,17 @@ class Delta:
 
 
 def effective(template: ServiceTemplate, override: Override | None) -> ServiceTemplate:
-    """What a cluster has: the template with its patch."""
+    """Applies a cluster's override to the template."""
     if override is None:
         return template
     changed: dict[str, Any] = {}
-    for one in fields(Override):
-        value = getattr(override, one.name)
+    for setting in fields(Override):
+        value = getattr(override, setting.name)
         if value is None:
             continue
-        if one.name in _MERGED:
-            value = merged(getattr(template, one.name) or {}, value)
-        changed[one.name] = value
+        if setting.name in _MERGED:
+            value = merged(getattr(template, setting.name) or {}, value)
+        changed[setting.name] = value
     if override.kustomize_path is not None:
         changed["renderer"] = Renderer.KUSTOMIZE
     if override.helm is not None:
@@ -110,22 +110,22 @@ def effective(template: ServiceTemplate, override: Override | None) -> ServiceTe
 
 
 def check_override(template: ServiceTemplate, override: Override) -> None:
-    """Invalid: a cluster cannot have that otherwise, as the chart comes from a place of charts."""
+    """Raises Invalid if a chart's source is overridden, which must be the same in all clusters."""
     if not follows_chart(template.ref, template.helm):
         return
     if given := [name for name in _OF_GIT if getattr(override, name)]:
-        raise Invalid("the service has a chart and no folder of git: leave it out", field=given[0])
+        raise Invalid("the service uses a chart, not a git folder: omit it", field=given[0])
     if "url" in (override.helm or {}):
-        raise Invalid("the place of a chart is the same in all clusters", field="helm.url")
+        raise Invalid("a chart's repository cannot differ between clusters", field="helm.url")
 
 
 def delta(template: ServiceTemplate, override: Override | None) -> tuple[Delta, ...]:
-    """What the patch really changes, by field."""
+    """Returns the fields that the override really changes."""
     return tuple(_differences(template, effective(template, override)))
 
 
 def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON merge patch applied (RFC 7396)."""
+    """Applies a JSON merge patch (RFC 7396)."""
     result = dict(base)
     for name, value in patch.items():
         if value is None:

@@ -1,6 +1,6 @@
-"""Why a commit is not live: where each service's walk stands, and what it waits for.
+"""Path of a commit to each service: its current stage, and the reason why it is not live.
 
-A commit walks: committed, fetched, desired (rendered), offered to its agent, applied, healthy.
+The stages are: committed, fetched, desired (rendered), offered to the agent, applied, healthy.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,18 +16,28 @@ _WALK = ("committed_at", "fetched_at", "desired_at", "offered_at", "applied_at",
 
 
 class Standing(StrEnum):
-    """Where a service stands with a commit; what is before LIVE names what it waits for."""
+    """Stage of a commit in a service; stages before LIVE name what is pending."""
 
     LIVE = "LIVE"
+    """The service is healthy with the commit."""
     SUPERSEDED = "SUPERSEDED"
+    """A later state is desired."""
     UNCHANGED = "UNCHANGED"
+    """The commit changes no file of the service."""
     HELD = "HELD"
+    """A pipeline gate or a rollback keeps the commit back."""
     RENDERING = "RENDERING"
+    """The commit is not rendered yet, or rendering failed."""
     OFFERING = "OFFERING"
+    """The agent has not received the desired state yet."""
     APPLYING = "APPLYING"
+    """The agent is applying the desired state."""
     CONFIRMING = "CONFIRMING"
+    """Deletions await a confirmation."""
     BECOMING_HEALTHY = "BECOMING_HEALTHY"
+    """Applied, waiting for health."""
     FAILED = "FAILED"
+    """The service failed with the commit."""
 
 
 ARRIVED = frozenset({Standing.LIVE, Standing.SUPERSEDED, Standing.UNCHANGED})
@@ -35,7 +45,7 @@ ARRIVED = frozenset({Standing.LIVE, Standing.SUPERSEDED, Standing.UNCHANGED})
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A service's walk with a commit. `since` is when it came to where it stands."""
+    """Path of a commit in one service. `since` is when it reached the current stage."""
 
     service: Service
     cluster: Cluster | None
@@ -47,7 +57,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """How long a stage took over all services that passed it, in seconds."""
+    """Duration of a stage over all services that completed it, in seconds."""
 
     stage: str
     count: int
@@ -58,7 +68,9 @@ class StageTime:
 def walk(
     service: Service, cluster: Cluster | None, deployment: Deployment | None, now: datetime
 ) -> Walk:
-    """Where a service stands with a commit; without a deployment it never got there."""
+    """Locates a commit on its path to a service. Without a deployment the commit never became
+    desired.
+    """
     if deployment is None:
         standing, reason = _before(service)
         return Walk(service, cluster, None, standing, reason, service.updated_at)
@@ -69,7 +81,7 @@ def walk(
 
 
 def stage_times(deployments: Sequence[Deployment]) -> list[StageTime]:
-    """How long each stage took, in the order of the walk."""
+    """Returns the duration of each stage, in order."""
     found = []
     for before, after in zip(_WALK, _WALK[1:], strict=False):
         taken = sorted(_taken(deployments, before, after))
@@ -80,49 +92,60 @@ def stage_times(deployments: Sequence[Deployment]) -> list[StageTime]:
 
 
 def _taken(deployments: Iterable[Deployment], before: str, after: str) -> Iterable[float]:
-    for one in deployments:
-        start, end = getattr(one, before), getattr(one, after)
+    for deployment in deployments:
+        start, end = getattr(deployment, before), getattr(deployment, after)
         if start is not None and end is not None:
             yield max(0.0, (end - start).total_seconds())
 
 
 def _before(service: Service) -> tuple[Standing, str]:
-    """Why a commit never became what the service should be."""
+    """Returns the reason why a commit never became the service's desired state."""
     if service.render_error:
         return Standing.RENDERING, service.render_error
     if service.promoted:
-        return Standing.HELD, "it takes commits from its pipeline: a gate is not open yet"
+        return (
+            Standing.HELD,
+            "the pipeline has not promoted this commit yet: a gate is still closed",
+        )
     if service.pinned:
-        return Standing.HELD, f"it is held at {service.pinned[:12]} since a rollback"
+        return Standing.HELD, f"the service is pinned at {service.pinned[:12]} after a rollback"
     if service.digest is None:
-        return Standing.RENDERING, "nothing was rendered yet"
-    return Standing.UNCHANGED, "the commit changes nothing that it reads"
+        return Standing.RENDERING, "not rendered yet"
+    return Standing.UNCHANGED, "the commit changes no file that the service uses"
 
 
-def _stage(service: Service, one: Deployment) -> tuple[Standing, str, datetime]:
-    if service.sequence > one.sequence:
-        return Standing.SUPERSEDED, "a later state is desired", one.replaced_at or one.desired_at
+def _stage(service: Service, deployment: Deployment) -> tuple[Standing, str, datetime]:
+    if service.sequence > deployment.sequence:
+        return (
+            Standing.SUPERSEDED,
+            "superseded by a later desired state",
+            deployment.replaced_at or deployment.desired_at,
+        )
     problems = "; ".join(problem.message for problem in service.errors[:3])
-    if one.failed_at is not None and one.restored_at is None:
-        return Standing.FAILED, problems or service.message, one.failed_at
-    if one.healthy_at is not None:
-        return Standing.LIVE, "", one.healthy_at
-    if one.applied_at is not None:
-        text = problems or service.message or "its objects are not healthy yet"
-        return Standing.BECOMING_HEALTHY, text, one.applied_at
+    if deployment.failed_at is not None and deployment.restored_at is None:
+        return Standing.FAILED, problems or service.message, deployment.failed_at
+    if deployment.healthy_at is not None:
+        return Standing.LIVE, "", deployment.healthy_at
+    if deployment.applied_at is not None:
+        text = problems or service.message or "objects are not healthy yet"
+        return Standing.BECOMING_HEALTHY, text, deployment.applied_at
     if service.paused:
-        return Standing.HELD, "it is paused: nothing is applied until it is resumed", one.desired_at
+        return (
+            Standing.HELD,
+            "the service is paused; resume it to apply the change",
+            deployment.desired_at,
+        )
     if service.phase is Phase.AWAITING:
-        return Standing.CONFIRMING, problems, one.offered_at or one.desired_at
-    if one.offered_at is not None:
-        return Standing.APPLYING, problems or service.message, one.offered_at
-    return Standing.OFFERING, "its agent was not told yet", one.desired_at
+        return Standing.CONFIRMING, problems, deployment.offered_at or deployment.desired_at
+    if deployment.offered_at is not None:
+        return Standing.APPLYING, problems or service.message, deployment.offered_at
+    return Standing.OFFERING, "not sent to the agent yet", deployment.desired_at
 
 
 def _silence(cluster: Cluster | None, now: datetime) -> str:
-    """What is wrong with the line to a cluster; empty if it was heard of of late."""
+    """Returns the reason why a cluster's agent is offline; empty if it is connected."""
     if cluster is None or cluster.pinged_at is None:
-        return "the agent of its cluster has never come"
+        return "the agent of this cluster has never connected"
     if now - cluster.pinged_at > SILENT_AFTER:
-        return f"the agent of {cluster.handle} was last heard of at {cluster.pinged_at:%FT%TZ}"
+        return f"the agent of {cluster.handle} is offline, last seen {cluster.pinged_at:%FT%TZ}"
     return ""

@@ -1,4 +1,6 @@
-"""Which replica holds the link to a cluster's agent, and who may take it over."""
+"""Ownership of agent links: which replica holds the link to a cluster's agent, and the rules of a
+takeover.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,9 +15,9 @@ REFUSED_FOR = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A process of the control plane; `heartbeat` is when it last said so, by its own clock.
+    """A process of the control plane; `heartbeat` is its last sign of life, by its own clock.
 
-    `address` (host:port) is where other replicas reach it.
+    Other replicas reach it at `address` (host:port).
     """
 
     id: str
@@ -25,10 +27,10 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Tunnel:
-    """Who holds the link to an agent. `id` is the cluster's; the highest epoch owns.
+    """Holder of the link to an agent. `id` is the cluster's; the highest epoch owns the link.
 
-    `instance` (hex) names the agent's process, `peer` where it came from. Nobody holds it while
-    `replica_id` is None. `swaps`: when another agent took it over lately.
+    `instance` (hex) names the agent's process, `peer` its address. Without a `replica_id` nobody
+    holds the link. `swaps` lists recent takeovers by another agent.
     """
 
     id: ClusterId
@@ -40,15 +42,17 @@ class Tunnel:
     swaps: tuple[datetime, ...] = ()
 
     def claimed(self, replica_id: str, instance: str, peer: str, now: datetime) -> "Tunnel":
-        """The same agent may come again, another one may take over.
+        """Returns the tunnel after a claim; the same agent may reconnect, another one may take
+        over.
 
-        LimitExceeded: two agents have taken it from each other too often; it names both.
+        Raises LimitExceeded, naming both agents, if two agents took the link from each other too
+        often.
         """
         is_swap = self.replica_id is not None and self.instance != instance
         if is_swap and self._is_fought_for(now):
             raise LimitExceeded(
                 f"two agents use this cluster's deploy token and replace each other: {self.peer} "
-                f"and {peer}; stop one of them",
+                f"and {peer}; remove one of them",
                 retry_after=REFUSED_FOR.total_seconds(),
             )
         swaps = (*self.swaps, now)[-MOST_SWAPS:] if is_swap else self.swaps

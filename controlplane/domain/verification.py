@@ -1,6 +1,7 @@
-"""Whether a bundle proves itself after it was applied: the policy, and what failed it.
+"""Verification of a bundle after its apply: the policy, and a failure's cause.
 
-The agent judges by itself, so that it can go back to the last good bundle with nobody to ask.
+The agent verifies on its own, so that it can roll back to the last good bundle without the control
+plane.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ _LONGEST_ADDRESS, _LONGEST_QUERY = 512, 4096
 
 @dataclass(frozen=True, slots=True)
 class MetricCheck:
-    """An instant query in PromQL to a Prometheus of the cluster, `namespace/service:port`."""
+    """An instant PromQL query to a Prometheus of the cluster, at `namespace/service:port`."""
 
     address: str
     query: str
@@ -25,16 +26,16 @@ class MetricCheck:
     comparison: Comparison = Comparison.AT_MOST
 
     def check(self, field: str) -> None:
-        """Raise Invalid, naming the field."""
+        """Raises Invalid, naming the field."""
         check_text(self.address, f"{field}.address", _LONGEST_ADDRESS)
         check_text(self.query, f"{field}.query", _LONGEST_QUERY)
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A bundle is good once it was healthy on end for `seconds`, with no more restarts than that.
+    """A bundle is good after it was continuously healthy for `seconds` with at most `max_restarts`.
 
-    One that is not is taken back to the last that was.
+    The agent rolls a failed bundle back to the last good one.
     """
 
     seconds: int
@@ -42,21 +43,21 @@ class Verification:
     metric: MetricCheck | None = None
 
     def check(self, field: str) -> None:
-        """Raise Invalid, naming the field."""
+        """Raises Invalid, naming the field."""
         if not 1 <= self.seconds <= MAX_VERIFICATION_SECONDS:
-            raise Invalid(f"between 1 and {MAX_VERIFICATION_SECONDS:,} seconds", field=field)
+            raise Invalid(f"must be 1 to {MAX_VERIFICATION_SECONDS:,} seconds", field=field)
         if not 0 <= self.max_restarts <= MAX_RESTARTS:
-            raise Invalid(f"between 0 and {MAX_RESTARTS:,} restarts", field=field)
+            raise Invalid(f"must be 0 to {MAX_RESTARTS:,} restarts", field=field)
         if self.metric is not None:
             self.metric.check(f"{field}.metric")
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a service does not have what it should; `instead` is the digest that it has.
+    """Reason why a service is quarantined; `instead` is the digest that it runs.
 
-    `digest` would have come, but is known to be bad, or its commit is. Once it was `lifted_by`
-    somebody it may come, and has to prove itself anew.
+    `digest`, or its commit, is known to be bad. After `lifted_by` a user it may be applied again,
+    and must pass verification anew.
     """
 
     digest: str

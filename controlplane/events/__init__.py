@@ -1,5 +1,5 @@
-"""How parts of the control plane wake each other.
+"""Wake-ups between parts of the control plane.
 
-Only names of what changed travel here; the store holds the truth, so a lost wake-up costs time
-and nothing else.
+Only names of changed items travel here; the store holds the data. A lost wake-up costs time and
+nothing else.
 """

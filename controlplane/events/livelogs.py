@@ -1,4 +1,4 @@
-"""The newest bytes of logs of running jobs, in this process only."""
+"""Recent log output of running jobs, in this process only."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -18,27 +18,27 @@ class _Log:
 
 
 class MemoryLiveLogs:
-    """Fills in `ports.LiveLogs`: the last MiB of each of the 64 jobs heard of last."""
+    """Implements `ports.LiveLogs`: the last MiB of each of the 64 most recently active jobs."""
 
     def __init__(self) -> None:
         self._logs: OrderedDict[str, _Log] = OrderedDict()
 
     def append(self, job_id: str, offset: int, data: bytes) -> None:
-        """A piece that was told before is passed over; after a gap the log begins anew."""
-        one = self._logs.setdefault(job_id, _Log(start=offset))
+        """Appends a piece. Skips a repeated piece; after a gap the log starts over."""
+        log = self._logs.setdefault(job_id, _Log(start=offset))
         self._logs.move_to_end(job_id)
-        if offset > one.end:
-            one.start, one.data = offset, bytearray()
-        one.data += data[one.end - offset :]
-        if (surplus := len(one.data) - _BYTES_A_JOB) > 0:
-            del one.data[:surplus]
-            one.start += surplus
+        if offset > log.end:
+            log.start, log.data = offset, bytearray()
+        log.data += data[log.end - offset :]
+        if (surplus := len(log.data) - _BYTES_A_JOB) > 0:
+            del log.data[:surplus]
+            log.start += surplus
         while len(self._logs) > _JOBS:
             self._logs.popitem(last=False)
 
     def read(self, job_id: str, offset: int) -> tuple[int, bytes]:
-        one = self._logs.get(job_id)
-        if one is None or offset >= one.end:
+        log = self._logs.get(job_id)
+        if log is None or offset >= log.end:
             return offset, b""
-        begin = max(offset, one.start)
-        return begin, bytes(one.data[begin - one.start :])
+        begin = max(offset, log.start)
+        return begin, bytes(log.data[begin - log.start :])

@@ -8,7 +8,7 @@ from controlplane.ports import Wake
 
 
 class Wakes:
-    """Wakes in the order of their first publishing, each once. Ends when nobody holds it."""
+    """Wake-ups in the order of their first publication, each once. Ends when nobody holds it."""
 
     def __init__(self) -> None:
         self._waiting: deque[Wake] = deque()
@@ -16,7 +16,7 @@ class Wakes:
         self._ready = asyncio.Event()
 
     def put(self, wake: Wake) -> None:
-        """Add a wake, unless it waits already."""
+        """Adds a wake-up, unless it is already waiting."""
         if wake not in self._known:
             self._known.add(wake)
             self._waiting.append(wake)
@@ -35,9 +35,10 @@ class Wakes:
 
 
 class MemoryBus:
-    """The `Bus` port inside one process.
+    """Implements `Bus` inside one process.
 
-    Who waits for one key is not woken by others: thousands may watch a thing each.
+    A subscriber of one key is not woken by other keys: thousands may subscribe, each to its own
+    key.
     """
 
     def __init__(self) -> None:
@@ -53,12 +54,12 @@ class MemoryBus:
         wakes = Wakes()
         for place in topics:
             if not isinstance(place, str):
-                # Made before the set's own reference, it is called after it.
+                # Created before the set's own reference, so it is called after it.
                 finalize(wakes, self._forget, place).atexit = False
             self._waiting.setdefault(place, WeakSet()).add(wakes)
         return wakes
 
     def _forget(self, place: Wake) -> None:
-        """Keys come from outside: nothing is kept of one that nobody waits for."""
+        """Keys come from outside: nothing is kept for a key without subscribers."""
         if not self._waiting.get(place):
             self._waiting.pop(place, None)

@@ -1,4 +1,4 @@
-"""Replicas tell each other through Redis how often callers have asked."""
+"""Shares request counts of callers between replicas through Redis."""
 
 import asyncio
 import secrets
@@ -20,9 +20,9 @@ _LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
 
 
 class SharedRates:
-    """Twice a second, of those only who ask much: no request waits for Redis.
+    """Exchanges counts twice a second, only of frequent callers: no request waits for Redis.
 
-    While Redis is away each replica counts alone.
+    Without Redis each replica counts alone.
     """
 
     def __init__(self, url: str, rates: Rates, clock: Clock) -> None:
@@ -33,19 +33,21 @@ class SharedRates:
         self.tasks = Tasks("rates")
 
     def start(self) -> None:
-        """Begin; Redis may still be away."""
+        """Starts the exchange; Redis may still be unreachable."""
         if self._rates.most:
             self.tasks.forever("exchange", self._exchange_until_it_ends())
 
     async def stop(self) -> None:
-        """End."""
-        # A library that fails while it is cancelled tells of the failure alone.
+        """Stops the exchange."""
+        # A library that fails while it is cancelled reports only the failure.
         self._leaving = True
         await self.tasks.stop()
         await self._redis.aclose()
 
     async def exchange(self) -> None:
-        """Tell the others, and hear from them. RedisError and its like: Redis is away."""
+        """Publishes own counts and reads those of others. Raises RedisError and similar if Redis is
+        unreachable.
+        """
         busy = self._rates.busy(self._clock.now().timestamp())
         if not busy:
             return
@@ -67,12 +69,12 @@ class SharedRates:
                 async with asyncio.timeout(_ANSWER_S):
                     await self.exchange()
             except _LIBRARY_ERRORS:
-                # The bus says that Redis is away.
+                # The bus reports that Redis is unreachable.
                 pause = _AWAY_S
 
 
 def _elsewhere(counts: Mapping[bytes, bytes], me: str) -> dict[str, int]:
-    """Sums by caller of what other replicas have told; what is no count is passed over."""
+    """Returns the sums of other replicas' counts by caller; invalid counts are skipped."""
     sums: dict[str, int] = {}
     for field, count in counts.items():
         replica, _, caller = field.decode(errors="replace").partition(" ")

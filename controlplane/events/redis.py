@@ -1,4 +1,4 @@
-"""The bus of several processes: what is published in one wakes them all, through Redis."""
+"""The bus of several processes: Redis carries each publication to all of them."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 CHANNEL = "{towline:bus}"
 SWEEP_SECONDS = 3.0
-"""While Redis is away, whatever others may have changed is looked at so often."""
+"""Interval of full checks for changes by other replicas while Redis is unreachable."""
 _ANSWER_SECONDS = 2.0
 _LISTEN_SECONDS = 1.0
 _MOST_WAITING = 10_000
@@ -34,10 +34,10 @@ _LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
 
 
 class RedisBus:
-    """The `Bus` port over Redis' publish and subscribe.
+    """Implements `Bus` with Redis' publish and subscribe.
 
-    Wakes of this process never wait for Redis. Whenever wakes of others may have been lost
-    `MISSED` is published here: after each gap, and every three seconds as long as it lasts.
+    Wake-ups of this process never wait for Redis. Whenever wake-ups of other replicas may be lost,
+    the bus publishes `MISSED` here: after each gap, and every three seconds while it lasts.
     """
 
     def __init__(self, url: str, clock: Clock) -> None:
@@ -52,13 +52,13 @@ class RedisBus:
         self.tasks = Tasks("bus")
 
     def start(self) -> None:
-        """Begin to send and to hear; Redis may still be away."""
+        """Starts sending and receiving; Redis may still be unreachable."""
         self.tasks.forever("hear", self._hear())
         self.tasks.forever("send", self._send())
         self.tasks.forever("sweep", self._sweep())
 
     async def stop(self) -> None:
-        """Send what waits, if Redis takes it, and end."""
+        """Sends pending wake-ups, if Redis accepts them, and stops."""
         with contextlib.suppress(*_LIBRARY_ERRORS):
             await self._send_waiting()
         await self.tasks.stop()
@@ -85,7 +85,7 @@ class RedisBus:
             try:
                 await self._send_waiting()
             except _LIBRARY_ERRORS:
-                # Others are told that they have missed something, instead of all of it.
+                # Others receive `MISSED` instead of all pending wake-ups.
                 self._forget_waiting()
                 await self._clock.sleep(_LISTEN_SECONDS)
                 self.publish(MISSED)
@@ -112,7 +112,7 @@ class RedisBus:
             await self._clock.sleep(_LISTEN_SECONDS / 2)
 
     async def _hear_from(self, news: PubSub) -> None:
-        """Take what comes. A silent server is asked for a sign, so that a lost one is noticed."""
+        """Receives messages. Pings a silent server, so that a lost one is noticed."""
         asked = False
         while True:
             message = await news.get_message(timeout=_LISTEN_SECONDS)
@@ -142,7 +142,7 @@ class RedisBus:
     def _take(self, data: bytes) -> None:
         wakes = _read(data, self._me)
         if wakes is None:
-            log.error("refused what Redis told: not of our form", size=len(data))
+            log.error("ignored a message from Redis: unknown format", size=len(data))
             return
         for topic, key in wakes:
             self._local.publish(topic, key)
@@ -157,15 +157,15 @@ class RedisBus:
         if away == self._away:
             return
         if away:
-            log.warning("Redis is away: other replicas are noticed by sweeps only")
+            log.warning("Redis is unreachable: changes by other replicas are found by sweeps only")
         elif self._away is not None:
-            log.info("Redis is back")
+            log.info("Redis is reachable again")
         self._away = away
         self._local.publish(MISSED)
 
 
 def _read(data: bytes, me: str) -> list[Wake] | None:
-    """The wakes of a message, none of one's own; None: it is no such message."""
+    """Returns the wake-ups of a message, except this process' own; None: invalid message."""
     if len(data) > _MESSAGE_BYTES:
         return None
     try:
@@ -173,19 +173,19 @@ def _read(data: bytes, me: str) -> list[Wake] | None:
         found = [(topic, key) for topic, key in wakes]
     except (ValueError, TypeError):
         return None
-    if not all(isinstance(one, str) for wake in found for one in wake):
+    if not all(isinstance(text, str) for wake in found for text in wake):
         return None
     return [] if sender == me else found
 
 
 def pool(url: str, seconds: float | None) -> BlockingConnectionPool:
-    """Connections that fail after `seconds` (None: never) instead of trying again for long."""
+    """Creates connections that fail after `seconds` (None: never) instead of retrying for long."""
     options: dict[str, Any] = {"socket_timeout": seconds, "timeout": _ANSWER_SECONDS}
     return BlockingConnectionPool.from_url(
         url,
         max_connections=4,
         socket_connect_timeout=_ANSWER_SECONDS,
-        # Without this the library would try again by itself for a quarter of a minute.
+        # Otherwise the library retries on its own for a quarter of a minute.
         retry=Retry(NoBackoff(), 0),
         **options,
     )

@@ -1,5 +1,5 @@
-"""The GraphQL API: thin resolvers over the use cases, and the schema that is printed from them.
+"""The GraphQL API: resolvers over the operations, and the schema.
 
-Resolvers convert; rights and decisions belong to the use cases. The only room that knows
+Resolvers only convert values. Operations authorize and decide. Only this package imports
 strawberry.
 """

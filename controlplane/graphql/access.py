@@ -1,4 +1,4 @@
-"""Projects, groups, roles, bindings and requests for access, as the API shows and takes them."""
+"""Projects, groups, roles, bindings and requests for access, in the API."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -31,8 +31,10 @@ from controlplane.usecases.rights import BindingDraft, BindingView, Holder, Role
 from controlplane.usecases.subjects import Subjects
 from fleet.errors import Invalid
 
-strawberry.enum(Verb, name="Verb")
-strawberry.enum(ThingKind, name="ThingKind")
+strawberry.enum(Verb, name="Verb", description="Operation that a permission allows.")
+strawberry.enum(
+    ThingKind, name="ThingKind", description="Kind of resource that a permission covers."
+)
 strawberry.enum(RequestState, name="AccessRequestState")
 
 _MOST_WORDS = 500
@@ -40,11 +42,17 @@ _MOST_WORDS = 500
 
 @strawberry.type
 class Group:
+    """A group of users."""
+
     id: strawberry.ID
     name: str
+    """Unique name."""
     description: str | None
+    """Free text."""
     global_: bool | None = strawberry.field(name="global")
+    """True if every user is a member."""
     issuer: str | None = None
+    """Identity provider that manages the members. Null if members are managed here."""
 
     @classmethod
     def of(cls, row: GroupRow) -> "Group":
@@ -59,9 +67,13 @@ class Group:
 
 @strawberry.type
 class GroupMember:
+    """Membership of a user in a group."""
+
     id: strawberry.ID
     user: User
+    """The member."""
     group: Group
+    """The group."""
 
     @classmethod
     def of(cls, row: Membership, group: GroupRow, user: UserRow) -> "GroupMember":
@@ -70,11 +82,14 @@ class GroupMember:
 
 @strawberry.type
 class PolicyBinding:
-    """A user or a group that may read, or write; `id` is not used."""
+    """A user or a group with read or write access. Exactly one of the two is set."""
 
     id: strawberry.ID | None
+    """Always null."""
     user: User | None
+    """The user."""
     group: Group | None
+    """The group."""
 
     @classmethod
     def of(cls, view: BindingView) -> "PolicyBinding":
@@ -86,28 +101,35 @@ class PolicyBinding:
 
 
 def bound(bindings: Sequence[BindingView], scope: Scope, role: str) -> list[PolicyBinding]:
-    """Who has a role in exactly this scope, for good."""
+    """Returns users and groups with a permanent binding of a role in exactly this scope."""
     return [
-        PolicyBinding.of(one)
-        for one in bindings
-        if one.row.scope == scope and one.row.expires_at is None and one.role.id == role
+        PolicyBinding.of(binding)
+        for binding in bindings
+        if binding.row.scope == scope and binding.row.expires_at is None and binding.role.id == role
     ]
 
 
 @strawberry.type
 class Project:
-    """What belongs together. `readBindings` have role viewer in it, `writeBindings` role editor;
-    both are empty for who may not read them."""
+    """A set of clusters, repositories and pipelines that share access rights."""
 
     id: strawberry.ID
     name: str
+    """Unique name."""
     default: bool
+    """True for the project that holds resources without a project of their own."""
     description: str | None
+    """Free text."""
     disable_insights: bool | None
+    """Always null. Present for compatibility."""
     inserted_at: datetime
     updated_at: datetime
     read_bindings: list[PolicyBinding]
+    """Users and groups with the role `viewer` in the project. Empty for callers who may not read
+    them."""
     write_bindings: list[PolicyBinding]
+    """Users and groups with the role `editor` in the project. Empty for callers who may not read
+    them."""
 
     @classmethod
     def of(cls, row: ProjectRow, bindings: Sequence[BindingView] = ()) -> "Project":
@@ -126,40 +148,62 @@ class Project:
 
 @strawberry.type
 class RoleRule:
-    """Every verb on every kind; an empty list means all."""
+    """Permission for every listed operation on every listed kind of resource."""
 
     verbs: list[Verb]
+    """Operations. An empty list means all."""
     kinds: list[ThingKind]
+    """Kinds of resources. An empty list means all."""
 
 
 @strawberry.type
 class KubernetesRuleType:
+    """Kubernetes API requests that match every list. An empty list matches everything, `*` any
+    text."""
+
     verbs: list[str]
+    """Kubernetes verbs, such as `get` or `create`."""
     groups: list[str]
+    """API groups, such as `apps`."""
     resources: list[str]
+    """Resources, such as `deployments` or `pods/exec`."""
     namespaces: list[str]
+    """Namespaces."""
     names: list[str]
+    """Object names."""
 
 
 @strawberry.type
 class KubernetesRightsType:
-    """As whom holders of the role appear in clusters that they may connect to."""
+    """Identity and limits of role holders in clusters that they connect to."""
 
     groups: list[str]
+    """Kubernetes groups that the Kubernetes proxy impersonates."""
     rules: list[KubernetesRuleType]
+    """Requests that the Kubernetes proxy forwards. An empty list forwards all."""
     impersonate: list[str]
+    """Patterns of users and groups that holders may impersonate, such as `group:team-*`."""
     record: bool
+    """True if the output of terminal sessions is recorded."""
     record_input: bool
+    """True if the input of terminal sessions is recorded, too."""
 
 
 @strawberry.type
 class Role:
+    """A named set of permissions."""
+
     id: strawberry.ID
     name: str
+    """Unique name."""
     description: str | None
+    """Free text."""
     built_in: bool
+    """True for roles that are part of Towline and cannot change."""
     rules: list[RoleRule]
+    """Permissions in the control plane."""
     kubernetes: KubernetesRightsType
+    """Permissions in clusters."""
 
     @classmethod
     def of(cls, row: RoleRow) -> "Role":
@@ -178,13 +222,13 @@ def _kubernetes(rights: KubernetesRights) -> KubernetesRightsType:
         groups=list(rights.groups),
         rules=[
             KubernetesRuleType(
-                verbs=list(one.verbs),
-                groups=list(one.groups),
-                resources=list(one.resources),
-                namespaces=list(one.namespaces),
-                names=list(one.names),
+                verbs=list(rule.verbs),
+                groups=list(rule.groups),
+                resources=list(rule.resources),
+                namespaces=list(rule.namespaces),
+                names=list(rule.names),
             )
-            for one in rights.rules
+            for rule in rights.rules
         ],
         impersonate=list(rights.impersonate),
         record=rights.record,
@@ -194,17 +238,25 @@ def _kubernetes(rights: KubernetesRights) -> KubernetesRightsType:
 
 @strawberry.type
 class RoleBinding:
-    """A role that a user or a group has in `scope`; `place` names it for people."""
+    """A role of a user or a group in a scope."""
 
     id: strawberry.ID
     role: Role
+    """The role."""
     scope: str
+    """`installation`, or a resource such as `project:ID`, `cluster:ID` or `service:ID`."""
     place: str
+    """Display name of the scope."""
     user: User | None
+    """The user. Null for a group."""
     group: Group | None
+    """The group. Null for a user."""
     expires_at: datetime | None
+    """Expiry time. Null for a permanent binding."""
     given_by: str
+    """E-mail address of the user who bound the role."""
     reason: str
+    """Reason given for the binding."""
     inserted_at: datetime
 
     @classmethod
@@ -226,20 +278,26 @@ class RoleBinding:
 
 @strawberry.type
 class AccessReason:
-    """A role in a scope, and where it comes from."""
+    """A role in a scope, and its origin."""
 
     role: str
+    """Name of the role."""
     scope: str
+    """`installation`, or a resource such as `project:ID`."""
     why: str
+    """Origin of the role: a direct binding, or a group."""
     expires_at: datetime | None
+    """Expiry time. Null for a permanent role."""
 
 
 @strawberry.type
 class AccessHolder:
-    """Somebody who may do something, with every reason for it."""
+    """A user with a permission, and every reason for it."""
 
     user: User
+    """The user."""
     reasons: list[AccessReason]
+    """Roles that grant the permission."""
 
     @classmethod
     def of(cls, holder: Holder) -> "AccessHolder":
@@ -252,20 +310,30 @@ class AccessHolder:
 
 @strawberry.type
 class AccessRequest:
-    """A role asked for, for some minutes."""
+    """A request for temporary access."""
 
     id: strawberry.ID
     user: User
+    """The user who asks."""
     role: Role
+    """The requested role."""
     scope: str
+    """Scope of the role, such as `project:ID`."""
     place: str
+    """Display name of the scope."""
     minutes: int
+    """Requested duration in minutes."""
     reason: str
+    """Reason given by the user."""
     state: RequestState
+    """State of the request."""
     decided_by: str
+    """E-mail address of the user who decided. Empty while the request is pending."""
     inserted_at: datetime
     decided_at: datetime | None
+    """Time of the decision."""
     expires_at: datetime | None
+    """Time at which the granted role expires."""
 
     @classmethod
     def of(cls, row: RequestRow, user: UserRow, role: RoleRow, target: Target) -> "AccessRequest":
@@ -287,21 +355,31 @@ class AccessRequest:
 
 @strawberry.type
 class ClaimPattern:
+    """A pattern for one claim of a token."""
+
     name: str
+    """Name of the claim."""
     value: str
+    """Pattern for its value. `*` matches any text."""
 
 
 @strawberry.type
 class TrustRule:
-    """Whose tokens are exchanged for one of a service account."""
+    """A rule that exchanges tokens of an external issuer for tokens of a service account."""
 
     id: strawberry.ID
     user_id: strawberry.ID
+    """ID of the service account."""
     issuer: str
+    """Issuer of the external tokens (`iss`)."""
     audience: str
+    """Required audience (`aud`)."""
     subject: str
+    """Pattern for the subject (`sub`). `*` matches any text."""
     claims: list[ClaimPattern]
+    """Patterns for further claims. All must match."""
     minutes: int
+    """Lifetime of exchanged tokens in minutes."""
 
     @classmethod
     def of(cls, row: TrustRuleRow) -> "TrustRule":
@@ -318,19 +396,28 @@ class TrustRule:
 
 @strawberry.input
 class PolicyBindingAttributes:
-    """A user or a group, by id."""
+    """A user or a group, by ID. Give exactly one."""
 
     id: strawberry.ID | None = None
+    """Ignored. Present for compatibility."""
     user_id: strawberry.ID | None = None
+    """ID of the user."""
     group_id: strawberry.ID | None = None
+    """ID of the group."""
 
 
 @strawberry.input
 class ProjectAttributes:
+    """Fields of a project. A field that is null or absent stays as it is."""
+
     name: str
+    """Unique name."""
     description: str | None = None
+    """Free text."""
     read_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `viewer`. Replaces the whole list. Limit: 500."""
     write_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `editor`. Replaces the whole list. Limit: 500."""
 
     def change(self) -> ProjectChange:
         return ProjectChange(self.name, self.description, wanted(self))
@@ -338,41 +425,49 @@ class ProjectAttributes:
 
 @strawberry.input
 class RbacAttributes:
+    """Users and groups with access to one resource. A list that is absent stays as it is."""
+
     read_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `viewer`. Replaces the whole list. Limit: 500."""
     write_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `editor`. Replaces the whole list. Limit: 500."""
 
 
 class Bindings(Protocol):
-    """An input with lists of who may read and who may write; a list left out stays."""
+    """An input with read and write bindings; a list that is absent stays as it is."""
 
     read_bindings: list[PolicyBindingAttributes | None] | None
     write_bindings: list[PolicyBindingAttributes | None] | None
 
 
 def wanted(given: Bindings) -> dict[str, Subjects]:
-    """Whom each list names, by the role that it stands for; a list left out stays."""
+    """Returns the given users and groups by role; a list that is absent stays as it is."""
     lists = {"viewer": given.read_bindings, "editor": given.write_bindings}
     return {role: _subjects(some) for role, some in lists.items() if some is not None}
 
 
 def _subjects(given: Sequence[PolicyBindingAttributes | None]) -> Subjects:
     if len(given) > _MOST_WORDS:
-        raise Invalid(f"{_MOST_WORDS} at most", field="bindings")
-    named = [one for one in given if one is not None]
+        raise Invalid(f"{len(given)} bindings, {_MOST_WORDS} at most", field="bindings")
+    named = [binding for binding in given if binding is not None]
     return Subjects(
-        users=frozenset(one.user_id for one in named if one.user_id),
-        groups=frozenset(one.group_id for one in named if one.group_id),
+        users=frozenset(binding.user_id for binding in named if binding.user_id),
+        groups=frozenset(binding.group_id for binding in named if binding.group_id),
     )
 
 
 @strawberry.input
 class GroupAttributes:
-    """`global`: everybody is in it. `issuer`: the identity provider that says who is in it."""
+    """Fields of a group."""
 
     name: str
+    """Unique name."""
     description: str | None = None
+    """Free text. Limit: 1,000 characters."""
     global_: bool | None = strawberry.field(name="global", default=None)
+    """True makes every user a member. Default: false."""
     issuer: str | None = None
+    """Identity provider that manages the members. Null: members are managed here."""
 
     def change(self) -> GroupChange:
         return GroupChange(self.name, self.description, self.global_, self.issuer)
@@ -380,21 +475,29 @@ class GroupAttributes:
 
 @strawberry.input
 class RoleRuleAttributes:
-    """Every verb on every kind; an empty list means all."""
+    """Permission for every listed operation on every listed kind of resource."""
 
     verbs: list[Verb]
+    """Operations. An empty list means all."""
     kinds: list[ThingKind]
+    """Kinds of resources. An empty list means all."""
 
 
 @strawberry.input
 class KubernetesRuleAttributes:
-    """Requests that fit every list; an empty one fits all. `*` stands for any text."""
+    """Kubernetes API requests that match every list. An empty list matches everything, `*` any
+    text."""
 
     verbs: list[str] = strawberry.field(default_factory=list)
+    """Kubernetes verbs, such as `get` or `create`."""
     groups: list[str] = strawberry.field(default_factory=list)
+    """API groups, such as `apps`."""
     resources: list[str] = strawberry.field(default_factory=list)
+    """Resources, such as `deployments` or `pods/exec`."""
     namespaces: list[str] = strawberry.field(default_factory=list)
+    """Namespaces."""
     names: list[str] = strawberry.field(default_factory=list)
+    """Object names."""
 
     def rule(self) -> KubernetesRule:
         return KubernetesRule(
@@ -408,19 +511,25 @@ class KubernetesRuleAttributes:
 
 @strawberry.input
 class KubernetesRightsAttributes:
-    """`impersonate` takes patterns like `user:*@example.org` and `group:team-*`.
-    `record` keeps what sessions show, `recordInput` what is typed, too."""
+    """Identity and limits of role holders in clusters that they connect to. Limit: 500 names in all
+    lists together."""
 
     groups: list[str] = strawberry.field(default_factory=list)
+    """Kubernetes groups that the Kubernetes proxy impersonates. `system:` groups are rejected."""
     rules: list[KubernetesRuleAttributes] = strawberry.field(default_factory=list)
+    """Requests that the Kubernetes proxy forwards. An empty list forwards all."""
     impersonate: list[str] = strawberry.field(default_factory=list)
+    """Patterns of users and groups that holders may impersonate, such as `user:*@example.org` or
+    `group:team-*`."""
     record: bool = False
+    """Record the output of terminal sessions."""
     record_input: bool = False
+    """Record the input of terminal sessions, too. Requires `record`."""
 
     def rights(self) -> KubernetesRights:
         return KubernetesRights(
             tuple(self.groups),
-            tuple(one.rule() for one in self.rules),
+            tuple(rule.rule() for rule in self.rules),
             tuple(self.impersonate),
             self.record,
             self.record_input,
@@ -429,17 +538,23 @@ class KubernetesRightsAttributes:
 
 @strawberry.input
 class RoleAttributes:
+    """Fields of a role. A field that is null or absent stays as it is."""
+
     name: str
+    """Unique name."""
     description: str | None = None
+    """Free text. Limit: 1,000 characters."""
     rules: list[RoleRuleAttributes] | None = None
+    """Permissions in the control plane. Replaces the whole list. Limit: 50."""
     kubernetes: KubernetesRightsAttributes | None = None
+    """Permissions in clusters."""
 
     def change(self) -> RoleChange:
         rules = self.rules
         return RoleChange(
             self.name,
             self.description,
-            None if rules is None else tuple(_rule(one) for one in rules),
+            None if rules is None else tuple(_rule(rule) for rule in rules),
             self.kubernetes.rights() if self.kubernetes else None,
         )
 
@@ -450,15 +565,20 @@ def _rule(given: RoleRuleAttributes) -> RuleRow:
 
 @strawberry.input
 class RoleBindingAttributes:
-    """`role` by id or name; `user` by id or address, or `group` by id or name. `scope` is
-    `installation`, or like `project:ID`, `cluster:ID`, `service:ID`."""
+    """A role for a user or a group in a scope. Give either `user` or `group`."""
 
     role: str
+    """ID or name of the role."""
     scope: str
+    """`installation`, or a resource such as `project:ID`, `cluster:ID` or `service:ID`."""
     user: str | None = None
+    """ID or e-mail address of the user."""
     group: str | None = None
+    """ID or name of the group."""
     expires_at: datetime | None = None
+    """Expiry time. Default: the binding is permanent."""
     reason: str | None = None
+    """Reason for the binding. Limit: 1,000 characters."""
 
     def draft(self) -> BindingDraft:
         return BindingDraft(
@@ -473,34 +593,47 @@ class RoleBindingAttributes:
 
 @strawberry.input
 class TokenScopeAttributes:
-    """What a token lets through: these verbs, on these kinds, in these scopes; empty means all."""
+    """Limits of a token to operations, kinds of resources and scopes. An empty list means all."""
 
     verbs: list[Verb] = strawberry.field(default_factory=list)
+    """Operations."""
     kinds: list[ThingKind] = strawberry.field(default_factory=list)
+    """Kinds of resources."""
     scopes: list[str] = strawberry.field(default_factory=list)
+    """Scopes, such as `project:ID`. Limit: 500 scopes of 64 characters."""
 
     def limit(self) -> Limit:
-        if len(self.scopes) > _MOST_WORDS or any(len(one) > 64 for one in self.scopes):
-            raise Invalid(f"{_MOST_WORDS} scopes of 64 characters at most", field="scopes")
-        return Limit(tuple(self.verbs), tuple(self.kinds), tuple(Scope(one) for one in self.scopes))
+        if len(self.scopes) > _MOST_WORDS or any(len(scope) > 64 for scope in self.scopes):
+            raise Invalid(f"at most {_MOST_WORDS} scopes of 64 characters", field="scopes")
+        return Limit(
+            tuple(self.verbs), tuple(self.kinds), tuple(Scope(scope) for scope in self.scopes)
+        )
 
 
 @strawberry.input
 class ClaimPatternAttributes:
+    """A pattern for one claim of a token."""
+
     name: str
+    """Name of the claim."""
     value: str
+    """Pattern for its value. `*` matches any text."""
 
 
 @strawberry.input
 class TrustRuleAttributes:
-    """Tokens of `issuer` for `audience` whose `subject` and `claims` fit the patterns.
-
-    `keys`: the issuer's JSON Web Key Set, where it cannot be reached over https.
-    """
+    """A rule that exchanges tokens of an external issuer for tokens of a service account."""
 
     issuer: str
+    """Issuer of the external tokens (`iss`), an https URL."""
     audience: str
+    """Required audience (`aud`)."""
     subject: str
+    """Pattern for the subject (`sub`). `*` matches any text."""
     claims: list[ClaimPatternAttributes] = strawberry.field(default_factory=list)
+    """Patterns for further claims. All must match."""
     minutes: int = 60
+    """Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440."""
     keys: str | None = None
+    """JSON Web Key Set of the issuer. Needed if the control plane cannot reach the issuer over
+    https. Limit: 64 KiB."""

@@ -1,4 +1,4 @@
-"""What can be changed about people, projects, roles and rights."""
+"""Mutations of users, projects, roles and permissions."""
 
 import strawberry
 
@@ -29,46 +29,81 @@ from fleet.errors import Invalid, NotFound
 
 @strawberry.type
 class AccessMutation:
-    @strawberry.mutation(description="Register a person, or change name and role of a known one.")
+    @strawberry.mutation
     async def upsert_user(self, info: Info, attributes: UserAttributes) -> User | None:
+        """Creates a user, or changes the name and role of a known one.
+
+        Args:
+            attributes: Fields of the user. `email` identifies the user.
+        """
         people, actor = info.context.verbs.people, info.context.actor
         row = await people.upsert(actor, attributes.email or "", attributes.name, attributes.role)
         return User.of(row, (await people.roles_everywhere(actor, [row])).get(row.id))
 
-    @strawberry.mutation(description="Change the name or the address of a person.")
+    @strawberry.mutation
     async def update_user(
         self, info: Info, attributes: UserAttributes, id: strawberry.ID | None = None
     ) -> User | None:
+        """Changes the name or the e-mail address of a user.
+
+        Args:
+            attributes: Fields to change.
+            id: ID of the user. Required; nullable for compatible clients.
+        """
         people, actor = info.context.verbs.people, info.context.actor
         if attributes.role is not None:
-            raise Invalid("is set by upsertUser", field="role")
+            raise Invalid("updateUser does not change roles; use upsertUser", field="role")
         return User.of(await people.update(actor, id or "", attributes.name, attributes.email))
 
-    @strawberry.mutation(description="Let a user in no more, or again; ends all they opened.")
+    @strawberry.mutation
     async def disable_user(
         self, info: Info, id: strawberry.ID, disabled: bool = True
     ) -> User | None:
+        """Disables or enables a user. Disabling ends all sessions and open requests of the user.
+
+        Args:
+            id: ID of the user.
+            disabled: False enables the user again. Default: true.
+        """
         people = info.context.verbs.people
         return User.of(await people.disable(info.context.actor, id, disabled))
 
-    @strawberry.mutation(description="A user that only carries tokens.")
+    @strawberry.mutation
     async def create_service_account(self, info: Info, name: str) -> User | None:
+        """Creates a service account, which authenticates with tokens only.
+
+        Args:
+            name: Name of the service account.
+        """
         return User.of(await info.context.verbs.people.create_account(info.context.actor, name))
 
-    @strawberry.mutation(description="A token of a service account. `token` is given only here.")
+    @strawberry.mutation
     async def create_service_account_token(
         self, info: Info, id: strawberry.ID, attributes: AccessTokenAttributes
     ) -> AccessToken:
+        """Creates a token for a service account. Only this response contains the secret `token`.
+
+        Args:
+            id: ID of the service account.
+            attributes: Name, lifetime and limits of the token.
+        """
         people = info.context.verbs.people
         row, secret = await people.account_token(
             info.context.actor, id, attributes.name, attributes.life()
         )
         return AccessToken.of(row, secret)
 
-    @strawberry.mutation(description="Exchange such tokens for those of a service account.")
+    @strawberry.mutation
     async def create_trust_rule(
         self, info: Info, user_id: strawberry.ID, attributes: TrustRuleAttributes
     ) -> TrustRule:
+        """Lets tokens of an external issuer be exchanged for tokens of a service account. Limit:
+        100 rules per issuer.
+
+        Args:
+            user_id: ID of the service account.
+            attributes: Conditions for external tokens.
+        """
         accounts = info.context.verbs.accounts
         given = attributes
         row = await accounts.trust(
@@ -77,7 +112,7 @@ class AccessMutation:
             issuer=given.issuer,
             audience=given.audience,
             subject=given.subject,
-            claims={one.name: one.value for one in given.claims},
+            claims={claim.name: claim.value for claim in given.claims},
             minutes=given.minutes,
             keys=given.keys,
         )
@@ -85,33 +120,55 @@ class AccessMutation:
 
     @strawberry.mutation
     async def delete_trust_rule(self, info: Info, id: strawberry.ID) -> TrustRule:
+        """Deletes a trust rule.
+
+        Args:
+            id: ID of the trust rule.
+        """
         return TrustRule.of(await info.context.verbs.accounts.distrust(info.context.actor, id))
 
-    @strawberry.mutation(description="A token of the caller's. `token` is given only here.")
+    @strawberry.mutation
     async def create_access_token(
         self, info: Info, attributes: AccessTokenAttributes
     ) -> AccessToken:
-        limits = tuple(one.limit() for one in attributes.scopes or ())
+        """Creates a token for the caller. Only this response contains the secret `token`.
+
+        Args:
+            attributes: Name, lifetime and limits of the token.
+        """
+        limits = tuple(scope.limit() for scope in attributes.scopes or ())
         row, secret = await info.context.verbs.identity.create_token(
             info.context.actor, attributes.name, attributes.life(), limits
         )
         return AccessToken.of(row, secret)
 
-    @strawberry.mutation(description="Revoke a token; what it opened ends within seconds.")
+    @strawberry.mutation
     async def delete_access_token(self, info: Info, id: strawberry.ID) -> AccessToken:
+        """Revokes a token. Requests opened with it end within seconds.
+
+        Args:
+            id: ID of the token.
+        """
         identity = info.context.verbs.identity
         return AccessToken.of(await identity.revoke_token(info.context.actor, id))
 
-    @strawberry.mutation(description="End all sessions of the caller; how many there were.")
+    @strawberry.mutation
     async def sign_out_everywhere(self, info: Info) -> int:
+        """Ends all sessions of the caller, in browsers and programs. Returns their number."""
         return await info.context.verbs.identity.sign_out_everywhere(info.context.actor)
 
-    @strawberry.mutation(description="A secret that opens one WebSocket within 60 s.")
+    @strawberry.mutation
     async def create_ticket(self, info: Info) -> str:
+        """Creates a one-time ticket that opens a single WebSocket within 60 s."""
         return await info.context.verbs.identity.ticket(info.context.actor)
 
     @strawberry.mutation
     async def create_group(self, info: Info, attributes: GroupAttributes) -> Group | None:
+        """Creates a group.
+
+        Args:
+            attributes: Fields of the group.
+        """
         people = info.context.verbs.people
         return Group.of(await people.create_group(info.context.actor, attributes.change()))
 
@@ -119,17 +176,34 @@ class AccessMutation:
     async def update_group(
         self, info: Info, group_id: strawberry.ID, attributes: GroupAttributes
     ) -> Group | None:
+        """Updates a group.
+
+        Args:
+            group_id: ID of the group.
+            attributes: Fields to change.
+        """
         people, change = info.context.verbs.people, attributes.change()
         return Group.of(await people.update_group(info.context.actor, group_id, change))
 
-    @strawberry.mutation(description="Delete a group and the roles bound to it.")
+    @strawberry.mutation
     async def delete_group(self, info: Info, group_id: strawberry.ID) -> Group | None:
+        """Deletes a group and its role bindings.
+
+        Args:
+            group_id: ID of the group.
+        """
         return Group.of(await info.context.verbs.people.delete_group(info.context.actor, group_id))
 
     @strawberry.mutation
     async def create_group_member(
         self, info: Info, group_id: strawberry.ID, user_id: strawberry.ID
     ) -> GroupMember | None:
+        """Adds a user to a group.
+
+        Args:
+            group_id: ID of the group.
+            user_id: ID of the user.
+        """
         people = info.context.verbs.people
         return GroupMember.of(*await people.add_member(info.context.actor, group_id, user_id))
 
@@ -137,11 +211,22 @@ class AccessMutation:
     async def delete_group_member(
         self, info: Info, group_id: strawberry.ID, user_id: strawberry.ID
     ) -> GroupMember | None:
+        """Removes a user from a group.
+
+        Args:
+            group_id: ID of the group.
+            user_id: ID of the user.
+        """
         people = info.context.verbs.people
         return GroupMember.of(*await people.remove_member(info.context.actor, group_id, user_id))
 
     @strawberry.mutation
     async def create_project(self, info: Info, attributes: ProjectAttributes) -> Project | None:
+        """Creates a project.
+
+        Args:
+            attributes: Fields of the project.
+        """
         context = info.context
         projects, actor = context.verbs.projects, context.actor
         return await _with_bindings(context, await projects.create(actor, attributes.change()))
@@ -150,15 +235,26 @@ class AccessMutation:
     async def update_project(
         self, info: Info, id: strawberry.ID, attributes: ProjectAttributes
     ) -> Project | None:
+        """Updates a project.
+
+        Args:
+            id: ID of the project.
+            attributes: Fields to change.
+        """
         context = info.context
         row = await context.verbs.projects.update(context.actor, id, attributes.change())
         return await _with_bindings(context, row)
 
-    @strawberry.mutation(description="Delete an empty project.")
+    @strawberry.mutation
     async def delete_project(self, info: Info, id: strawberry.ID) -> Project | None:
+        """Deletes an empty project.
+
+        Args:
+            id: ID of the project.
+        """
         return Project.of(await info.context.verbs.projects.delete(info.context.actor, id))
 
-    @strawberry.mutation(description="Who may read, and who may write, a cluster or a service.")
+    @strawberry.mutation
     async def update_rbac(
         self,
         info: Info,
@@ -167,10 +263,19 @@ class AccessMutation:
         cluster_id: strawberry.ID | None = None,
         provider_id: strawberry.ID | None = None,
     ) -> bool | None:
+        """Sets the users and groups with read and write access to a cluster or a service. Give
+        exactly one ID.
+
+        Args:
+            rbac: Users and groups with access.
+            service_id: ID of the service.
+            cluster_id: ID of the cluster.
+            provider_id: Not supported. Present for compatibility.
+        """
         if provider_id:
             raise NotFound
         if bool(service_id) == bool(cluster_id):
-            raise Invalid("name a cluster or a service")
+            raise Invalid("give either clusterId or serviceId")
         kind = Kind.SERVICE if service_id else Kind.CLUSTER
         scope = scope_of(kind, service_id or cluster_id or "")
         await info.context.verbs.rights.set_subjects(info.context.actor, scope, wanted(rbac))
@@ -178,51 +283,100 @@ class AccessMutation:
 
     @strawberry.mutation
     async def create_role(self, info: Info, attributes: RoleAttributes) -> Role | None:
+        """Creates a role.
+
+        Args:
+            attributes: Fields of the role.
+        """
         rights = info.context.verbs.rights
         return Role.of(await rights.save_role(info.context.actor, attributes.change()))
 
-    @strawberry.mutation(description="Change a role for all who have it.")
+    @strawberry.mutation
     async def update_role(
         self, info: Info, id: strawberry.ID, attributes: RoleAttributes
     ) -> Role | None:
+        """Updates a role for all its holders.
+
+        Args:
+            id: ID of the role.
+            attributes: Fields to change.
+        """
         rights = info.context.verbs.rights
         return Role.of(await rights.save_role(info.context.actor, attributes.change(), id))
 
     @strawberry.mutation
     async def delete_role(self, info: Info, id: strawberry.ID) -> Role | None:
+        """Deletes a role. Fails with CONFLICT while the role is bound.
+
+        Args:
+            id: ID of the role.
+        """
         return Role.of(await info.context.verbs.rights.delete_role(info.context.actor, id))
 
-    @strawberry.mutation(description="Give a role; nobody gives what they lack.")
+    @strawberry.mutation
     async def create_role_binding(
         self, info: Info, attributes: RoleBindingAttributes
     ) -> RoleBinding | None:
+        """Binds a role to a user or a group. Callers can grant only permissions that they hold.
+
+        Args:
+            attributes: Role, scope, and user or group.
+        """
         rights = info.context.verbs.rights
         return RoleBinding.of(await rights.bind(info.context.actor, attributes.draft()))
 
-    @strawberry.mutation(description="Take a role back; what it opened ends within seconds.")
+    @strawberry.mutation
     async def delete_role_binding(self, info: Info, id: strawberry.ID) -> RoleBinding | None:
+        """Removes a role binding. Requests opened through it end within seconds.
+
+        Args:
+            id: ID of the role binding.
+        """
         return RoleBinding.of(await info.context.verbs.rights.unbind(info.context.actor, id))
 
-    @strawberry.mutation(description="Ask for a role for some minutes; another decides.")
+    @strawberry.mutation
     async def request_access(
         self, info: Info, role: str, scope: str, minutes: int, reason: str
     ) -> AccessRequest:
+        """Requests temporary access. Somebody else decides.
+
+        Args:
+            role: ID or name of the role.
+            scope: Scope of the role, such as `project:ID`.
+            minutes: Duration in minutes. Limit: 10,080 (7 days).
+            reason: Reason shown to the approver. Limit: 1,000 characters.
+        """
         context = info.context
         row = await context.verbs.requests.ask(context.actor, role, Scope(scope), minutes, reason)
         return await _request(context, row.id)
 
-    @strawberry.mutation(description="Give what somebody else asked for, from now on.")
+    @strawberry.mutation
     async def approve_access(self, info: Info, id: strawberry.ID) -> AccessRequest:
+        """Approves an access request of another user. The role is bound from now on.
+
+        Args:
+            id: ID of the access request.
+        """
         await info.context.verbs.requests.approve(info.context.actor, id)
         return await _request(info.context, id)
 
     @strawberry.mutation
     async def refuse_access(self, info: Info, id: strawberry.ID) -> AccessRequest:
+        """Denies an access request.
+
+        Args:
+            id: ID of the access request.
+        """
         await info.context.verbs.requests.refuse(info.context.actor, id)
         return await _request(info.context, id)
 
-    @strawberry.mutation(description="Take back what was approved; open sessions end.")
+    @strawberry.mutation
     async def revoke_access(self, info: Info, id: strawberry.ID) -> AccessRequest:
+        """Revokes approved access and ends open sessions.
+
+        Args:
+            id: ID of the access request.
+        """
         await info.context.verbs.requests.revoke(info.context.actor, id)
         return await _request(info.context, id)
 

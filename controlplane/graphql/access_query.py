@@ -1,4 +1,4 @@
-"""What can be asked about people, projects, roles and rights."""
+"""Queries of users, projects, roles and permissions."""
 
 import strawberry
 
@@ -20,35 +20,40 @@ from controlplane.graphql.users import AccessToken, User
 
 @strawberry.type
 class AccessQuery:
-    @strawberry.field(description="The caller.")
+    @strawberry.field
     async def me(self, info: Info) -> User:
+        """The caller."""
         people, actor = info.context.verbs.people, info.context.actor
         row = await info.context.verbs.identity.me(actor)
         return User.of(row, (await people.roles_everywhere(actor, [row])).get(row.id))
 
-    @strawberry.field(description="Every role that the caller has, where, and why.")
+    @strawberry.field
     async def my_access(self, info: Info) -> list[AccessReason]:
+        """Roles of the caller, with scope and origin."""
         return [
             AccessReason(role=g.role.name, scope=g.scope, why=g.why, expires_at=g.expires_at)
             for g in info.context.actor.policy.grants
         ]
 
-    @strawberry.field(description="The caller's own groups.")
+    @strawberry.field
     async def my_groups(self, info: Info) -> list[Group]:
+        """Groups of the caller."""
         rows = await info.context.verbs.people.groups_of(info.context.actor)
         return [Group.of(row) for row in rows]
 
-    @strawberry.field(description="Where the caller is signed in.")
+    @strawberry.field
     async def sessions(self, info: Info) -> list[AccessToken]:
+        """Browser sessions of the caller."""
         rows = await info.context.verbs.identity.sessions(info.context.actor)
         return [AccessToken.of(row) for row in rows]
 
-    @strawberry.field(description="The caller's own tokens; never their secrets.")
+    @strawberry.field
     async def access_tokens(self, info: Info) -> list[AccessToken]:
+        """Tokens of the caller, without their secrets."""
         rows = await info.context.verbs.identity.tokens(info.context.actor)
         return [AccessToken.of(row) for row in rows]
 
-    @strawberry.field(description="People and service accounts of this installation.")
+    @strawberry.field
     async def users(
         self,
         info: Info,
@@ -56,6 +61,11 @@ class AccessQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[User]:
+        """Users and service accounts of the installation.
+
+        Args:
+            q: Text to search for in names and e-mail addresses. Limit: 200 characters.
+        """
         asked = relay.query(first, after, q)
         people, actor = info.context.verbs.people, info.context.actor
         page = await people.users(actor, asked)
@@ -63,8 +73,13 @@ class AccessQuery:
         nodes = [User.of(row, roles.get(row.id)) for row in page.items]
         return relay.connection(nodes, page.more, asked, lambda node: node.id)
 
-    @strawberry.field(description="A user by e-mail address.")
+    @strawberry.field
     async def user(self, info: Info, email: str) -> User | None:
+        """A user, by e-mail address.
+
+        Args:
+            email: E-mail address.
+        """
         return User.of(await info.context.verbs.people.user(info.context.actor, email))
 
     @strawberry.field
@@ -75,16 +90,27 @@ class AccessQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[Group]:
+        """Groups."""
         asked = relay.query(first, after, q)
         page = await info.context.verbs.people.groups(info.context.actor, asked)
         return relay.listed(page, asked, Group.of)
 
-    @strawberry.field(description="A group by name.")
+    @strawberry.field
     async def group(self, info: Info, name: str) -> Group | None:
+        """A group, by name.
+
+        Args:
+            name: Exact name.
+        """
         return Group.of(await info.context.verbs.people.group(info.context.actor, name))
 
-    @strawberry.field(description="The users in a group.")
+    @strawberry.field
     async def group_members(self, info: Info, group_id: strawberry.ID) -> list[User]:
+        """Members of a group.
+
+        Args:
+            group_id: ID of the group.
+        """
         rows = await info.context.verbs.people.members(info.context.actor, group_id)
         return [User.of(row) for row in rows]
 
@@ -96,6 +122,7 @@ class AccessQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[Project]:
+        """Projects."""
         asked = relay.query(first, after, q)
         verbs, actor = info.context.verbs, info.context.actor
         page = await verbs.projects.page(actor, asked)
@@ -103,48 +130,80 @@ class AccessQuery:
         nodes = [Project.of(row, bindings) for row in page.items]
         return relay.connection(nodes, page.more, asked, lambda node: node.id)
 
-    @strawberry.field(description="A project by id or name.")
+    @strawberry.field
     async def project(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
     ) -> Project | None:
+        """A project, by ID or name.
+
+        Args:
+            id: ID of the project.
+        """
         verbs, actor = info.context.verbs, info.context.actor
         row = await verbs.projects.get(actor, id, name)
         return Project.of(row, await verbs.rights.bindings(actor, row.target.scope))
 
-    @strawberry.field(description="All roles, built-in ones first.")
+    @strawberry.field
     async def roles(self, info: Info) -> list[Role]:
+        """All roles, built-in ones first."""
         return [Role.of(row) for row in await info.context.verbs.rights.roles(info.context.actor)]
 
-    @strawberry.field(description="A role by id or name.")
+    @strawberry.field
     async def role(self, info: Info, name: str) -> Role | None:
+        """A role, by ID or name.
+
+        Args:
+            name: ID or name of the role.
+        """
         return Role.of(await info.context.verbs.rights.role(info.context.actor, name))
 
-    @strawberry.field(description="Who has which role where, as far as the caller may know.")
+    @strawberry.field
     async def role_bindings(self, info: Info, scope: str | None = None) -> list[RoleBinding]:
+        """Role bindings that the caller may read.
+
+        Args:
+            scope: Only bindings in this scope, such as `project:ID`.
+        """
         rights = info.context.verbs.rights
         views = await rights.bindings(info.context.actor, Scope(scope) if scope else None)
         return [RoleBinding.of(view) for view in views]
 
-    @strawberry.field(description="Whether the caller may do it; without an id, everywhere.")
+    @strawberry.field
     async def can(
         self, info: Info, verb: Verb, kind: Kind, id: strawberry.ID | None = None
     ) -> bool:
+        """True if the caller may perform an operation.
+
+        Args:
+            verb: Operation.
+            kind: Kind of resource.
+            id: ID of the resource. Null: every resource of the kind.
+        """
         return await info.context.verbs.rights.can(info.context.actor, verb, kind, id or "")
 
-    @strawberry.field(description="Everybody who may do it, and why.")
+    @strawberry.field
     async def who_can(
         self, info: Info, verb: Verb, kind: Kind, id: strawberry.ID | None = None
     ) -> list[AccessHolder]:
+        """Users with permission for an operation, and their reasons.
+
+        Args:
+            verb: Operation.
+            kind: Kind of resource.
+            id: ID of the resource. Null: every resource of the kind.
+        """
         rights = info.context.verbs.rights
         holders = await rights.who_can(info.context.actor, verb, kind, id or "")
-        return [AccessHolder.of(one) for one in holders]
+        return [AccessHolder.of(holder) for holder in holders]
 
-    @strawberry.field(description="The caller's requests, and those that they could decide.")
+    @strawberry.field
     async def access_requests(self, info: Info) -> list[AccessRequest]:
+        """Access requests of the caller, and those that the caller may decide."""
         found = await info.context.verbs.requests.all(info.context.actor)
-        return [AccessRequest.of(*one) for one in found]
+        return [AccessRequest.of(*view) for view in found]
 
-    @strawberry.field(description="Whose tokens are exchanged for those of service accounts.")
+    @strawberry.field
     async def trust_rules(self, info: Info) -> list[TrustRule]:
+        """Rules that exchange external tokens for tokens of service accounts."""
         rows = await info.context.verbs.accounts.trust_rules(info.context.actor)
         return [TrustRule.of(row) for row in rows]

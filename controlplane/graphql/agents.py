@@ -1,4 +1,4 @@
-"""What agents do beside applying, in the API: plans, deletions that wait, jobs, upgrades."""
+"""Actions of agents in the API: dry-run plans, confirmed deletions, jobs and upgrades."""
 
 from collections.abc import AsyncGenerator
 from datetime import datetime
@@ -24,10 +24,16 @@ strawberry.enum(Change, name="PlannedAction")
 
 @strawberry.input
 class ObjectAttributes:
+    """An object in a cluster."""
+
     kind: str
+    """Kind, such as `Deployment`."""
     name: str
+    """Name."""
     group: str | None = None
+    """API group. Empty or null for the core group."""
     namespace: str | None = None
+    """Namespace. Empty or null for a cluster-scoped object."""
 
     def named(self) -> ObjectName:
         return ObjectName(self.group or "", "", self.kind, self.namespace or "", self.name)
@@ -35,16 +41,19 @@ class ObjectAttributes:
 
 @strawberry.input
 class ClusterJobAttributes:
-    """A Job of batch/v1 or a Pod of v1 as JSON. `key` makes a second request the same job.
-
-    `secrets` are named in Secrets of the manifest, or as `${towline.secret:NAME}` in `env`.
-    """
+    """A Job or a Pod to run once."""
 
     namespace: str
+    """Namespace of the job."""
     manifest: Json
-    timeout: int | None = strawberry.field(default=None, description="Seconds; 3600 without.")
+    """Manifest of a `batch/v1` Job or a `v1` Pod. Limit: 512 KiB."""
+    timeout: int | None = None
+    """Timeout in seconds. Default: 3,600. Limit: 604,800."""
     key: str | None = None
+    """Idempotency key. A second request with the same key returns the first job. Limit: 255
+    characters."""
     secrets: list[ConfigAttributes] | None = None
+    """Values for Secrets in the manifest, or for `${towline.secret:NAME}` in `env`. Limit: 64."""
 
     def request(self) -> JobRequest:
         if not isinstance(self.manifest, dict):
@@ -53,68 +62,90 @@ class ClusterJobAttributes:
             namespace=self.namespace,
             manifest=self.manifest,
             timeout_s=DEFAULT_TIMEOUT if self.timeout is None else self.timeout,
-            secrets={one.name: one.value or "" for one in self.secrets or ()},
+            secrets={secret.name: secret.value or "" for secret in self.secrets or ()},
             key=self.key or "",
         )
 
 
 @strawberry.type
 class FieldDifference:
-    """`pointer` is RFC 6901, the values are JSON; null: the field is not there."""
+    """A field that would change."""
 
     pointer: str
+    """JSON pointer of the field (RFC 6901)."""
     old: str | None
+    """Current value as JSON. Null if the field is absent."""
     new: str | None
+    """Desired value as JSON. Null if the field is removed."""
 
 
 @strawberry.type
 class PlannedChange:
+    """A change that the agent would make to one object."""
+
     object: ObjectReference
+    """The object."""
     action: Change
+    """Kind of change."""
     fields: list[FieldDifference]
+    """Fields that would change."""
 
 
 @strawberry.type
 class DryRunPlan:
-    """What would be done in the cluster if the service's dry run were none."""
+    """Changes that the agent would make if the service were not in dry-run mode."""
 
     sequence: int
+    """Generation of the desired state that the plan refers to."""
     changes: list[PlannedChange]
+    """Changes by object."""
 
     @classmethod
     def of(cls, plan: Plan) -> "DryRunPlan":
         changes = [
             PlannedChange(
-                object=ObjectReference.of(one.object),
-                action=one.change,
+                object=ObjectReference.of(change.object),
+                action=change.change,
                 fields=[
                     FieldDifference(pointer=f.pointer, old=f.old or None, new=f.new or None)
-                    for f in one.fields
+                    for f in change.fields
                 ],
             )
-            for one in plan.changes
+            for change in plan.changes
         ]
         return cls(sequence=plan.sequence, changes=changes)
 
 
 @strawberry.type
 class ClusterJob:
-    """A Job or a Pod that is run once. `outputs`: what its containers left as their last words."""
+    """A Job or a Pod that an agent runs once."""
 
     id: strawberry.ID
     cluster_id: strawberry.ID
+    """ID of the cluster."""
     namespace: str
+    """Namespace of the job."""
     phase: JobPhase
+    """Progress of the job."""
     message: str
+    """Explanation of the phase, such as the reason of a failure."""
     actor: str
+    """E-mail address of the user, or name of the pipeline, that started the job."""
     object: ObjectReference | None
+    """Object in the cluster. Null until the agent has created it."""
     exit_code: int | None
+    """Highest exit code of the containers. Null until the job ends."""
     inserted_at: datetime
     started_at: datetime | None
+    """Start time."""
     finished_at: datetime | None
+    """Time at which the job ended."""
     log_tail: str
+    """Last lines of the log."""
     outputs: Map
+    """Termination messages by container name."""
     retry_of: strawberry.ID | None
+    """ID of the job that this one repeats."""
 
     @classmethod
     def of(cls, row: ClusterJobRow) -> "ClusterJob":
@@ -138,25 +169,37 @@ class ClusterJob:
 
 @strawberry.type
 class ClusterJobLog:
-    """A piece of a job's log as it comes; `job` tells how far it is."""
+    """A chunk of the log of a job."""
 
     text: str
+    """Log text since the previous chunk."""
     job: ClusterJob
+    """The job with its current phase."""
 
 
 @strawberry.type
 class AgentQuery:
-    @strawberry.field(description="What a service's dry run would do; null until it has told.")
+    @strawberry.field
     async def dry_run_plan(self, info: Info, service_id: strawberry.ID) -> DryRunPlan | None:
+        """Changes that a dry run of a service would make. Null until the agent has reported them.
+
+        Args:
+            service_id: ID of the service.
+        """
         verbs = info.context.verbs
         plan = await verbs.interventions.plan(info.context.actor, service_id)
         return DryRunPlan.of(plan) if plan else None
 
-    @strawberry.field(description="A job that was run in a cluster.")
+    @strawberry.field
     async def cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJob | None:
+        """A job in a cluster, by ID.
+
+        Args:
+            id: ID of the job.
+        """
         return ClusterJob.of(await info.context.verbs.cluster_jobs.get(info.context.actor, id))
 
-    @strawberry.field(description="Jobs that were run in a cluster, newest first.")
+    @strawberry.field
     async def cluster_jobs(
         self,
         info: Info,
@@ -164,6 +207,11 @@ class AgentQuery:
         first: int | None = None,
         after: str | None = None,
     ) -> relay.Connection[ClusterJob]:
+        """Jobs in a cluster, newest first.
+
+        Args:
+            cluster_id: ID of the cluster.
+        """
         asked = relay.query(first, after)
         verbs = info.context.verbs
         page = await verbs.cluster_jobs.page(info.context.actor, cluster_id, asked)
@@ -172,35 +220,50 @@ class AgentQuery:
 
 @strawberry.type
 class AgentMutation:
-    @strawberry.mutation(description="Let exactly these objects, which wait for it, be deleted.")
+    @strawberry.mutation
     async def confirm_deletions(
         self, info: Info, service_id: strawberry.ID, objects: list[ObjectAttributes]
     ) -> ServiceDeployment | None:
-        named = [one.named() for one in objects]
+        """Confirms the deletion of exactly these objects.
+
+        Args:
+            service_id: ID of the service.
+            objects: Objects listed in `awaiting` of the service. Limit: 1,000.
+        """
+        named = [given.named() for given in objects]
         verbs = info.context.verbs
         row = await verbs.interventions.confirm_deletions(info.context.actor, service_id, named)
         return await service_type(info, row)
 
-    @strawberry.mutation(description="Stop what is being applied, hooks included.")
+    @strawberry.mutation
     async def terminate_service(
         self, info: Info, service_id: strawberry.ID
     ) -> ServiceDeployment | None:
+        """Stops the running sync of a service, hooks included.
+
+        Args:
+            service_id: ID of the service.
+        """
         verbs = info.context.verbs
         row = await verbs.interventions.terminate(info.context.actor, service_id)
         return await service_type(info, row)
 
-    @strawberry.mutation(description="Let an agent replace itself; it steps back if that fails.")
+    @strawberry.mutation
     async def upgrade_agent(
         self, info: Info, cluster_id: strawberry.ID, version: str, image: str
     ) -> Cluster | None:
+        """Upgrades the agent of a cluster. The agent rolls itself back if the upgrade fails.
+
+        Args:
+            cluster_id: ID of the cluster.
+            version: Version of the agent.
+            image: Container image of the agent.
+        """
         verbs, actor = info.context.verbs, info.context.actor
         row = await verbs.interventions.upgrade_agent(actor, cluster_id, version, image)
         return Cluster.of(row)
 
-    @strawberry.mutation(
-        description="The same for all clusters of a group, but for some, and for those with the "
-        "tag `towline-agent: keep`. Tells which ones were asked."
-    )
+    @strawberry.mutation
     async def upgrade_agents(
         self,
         info: Info,
@@ -209,34 +272,64 @@ class AgentMutation:
         image: str,
         without: list[strawberry.ID] | None = None,
     ) -> list[Cluster]:
+        """Upgrades the agents of a cluster group, except clusters with the tag `towline-agent:
+        keep`. Returns the clusters being upgraded.
+
+        Args:
+            group_id: ID of the cluster group.
+            version: Version of the agent.
+            image: Container image of the agent.
+            without: IDs of clusters to skip.
+        """
         verbs, actor = info.context.verbs, info.context.actor
         asked = await verbs.interventions.upgrade_agents(
             actor, group_id, version, image, frozenset(without or ())
         )
-        return [Cluster.of(one) for one in asked]
+        return [Cluster.of(cluster) for cluster in asked]
 
-    @strawberry.mutation(description="Run a Job or a Pod once in a cluster.")
+    @strawberry.mutation
     async def run_cluster_job(
         self, info: Info, cluster_id: strawberry.ID, attributes: ClusterJobAttributes
     ) -> ClusterJob | None:
+        """Runs a Job or a Pod once in a cluster.
+
+        Args:
+            cluster_id: ID of the cluster.
+            attributes: Manifest and limits of the job.
+        """
         verbs, actor = info.context.verbs, info.context.actor
         return ClusterJob.of(await verbs.cluster_jobs.run(actor, cluster_id, attributes.request()))
 
-    @strawberry.mutation(description="Run a job that has ended once more, as another one.")
+    @strawberry.mutation
     async def retry_cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJob | None:
+        """Runs a finished job again as a new job.
+
+        Args:
+            id: ID of the finished job.
+        """
         return ClusterJob.of(await info.context.verbs.cluster_jobs.retry(info.context.actor, id))
 
-    @strawberry.mutation(description="End a job; one that has ended stays as it is.")
+    @strawberry.mutation
     async def cancel_cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJob | None:
+        """Cancels a job. A finished job stays as it is.
+
+        Args:
+            id: ID of the job.
+        """
         return ClusterJob.of(await info.context.verbs.cluster_jobs.cancel(info.context.actor, id))
 
 
 @strawberry.type
 class AgentSubscription:
-    @strawberry.subscription(description="A job's log, while it runs and to its end.")
+    @strawberry.subscription
     async def cluster_job_logs(
         self, info: Info, id: strawberry.ID
     ) -> AsyncGenerator[ClusterJobLog, None]:
+        """Log of a job, until the job ends.
+
+        Args:
+            id: ID of the job.
+        """
         context = info.context
         await context.recheck()
         wakes, offset = context.verbs.bus.subscribe((CLUSTER_JOB, id)), 0

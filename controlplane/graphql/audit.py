@@ -1,4 +1,4 @@
-"""The audit trail: reading it with filters, and where its chains end."""
+"""The audit log in the API: filtered rows and hash chains."""
 
 from datetime import datetime
 
@@ -18,26 +18,43 @@ _VERDICT = strawberry.enum(Verdict, name="AuditVerdict")
 
 @strawberry.type
 class AuditLog:
-    """Who asked for what, when, from where, and what was answered."""
+    """A row of the audit log."""
 
     id: strawberry.ID
     at: datetime
+    """Time of the action."""
     actor: str
+    """E-mail address of the user, or name of the agent."""
     action: str
+    """Action, such as `updateCluster`."""
     verdict: str
+    """`allowed` or `refused`."""
     source: str
+    """IP address of the client."""
     target: str
+    """Name of the resource."""
     target_id: str
+    """ID of the resource."""
     status: int | None
+    """HTTP status of the response. Null for rows without one."""
     request_id: str
+    """ID of the request, as in logs."""
     detail: Map
+    """Further facts about the action."""
     kind: AuditKind
+    """Kind of row."""
     cluster_id: strawberry.ID | None
+    """ID of the cluster of the resource."""
     project_id: strawberry.ID | None
-    before: str | None = strawberry.field(description="SHA-256 of the target's row before.")
-    after: str | None = strawberry.field(description="SHA-256 of the target's row after.")
-    number: float = strawberry.field(description="Its place in the chain of its kind.")
+    """ID of the project of the resource."""
+    before: str | None
+    """SHA-256 of the resource's row before the action."""
+    after: str | None
+    """SHA-256 of the resource's row after the action."""
+    number: float
+    """Position in the hash chain of its kind, from 1."""
     hash: str
+    """Hash over the row and the previous hash."""
 
     @classmethod
     def of(cls, row: AuditEntry) -> "AuditLog":
@@ -63,16 +80,21 @@ class AuditLog:
         )
 
 
-@strawberry.type(
-    description="The rows of one kind. Kept elsewhere, number and hash prove later that no row up "
-    "to there was changed. Rows up to `expired` have been removed in their time."
-)
+@strawberry.type
 class AuditChain:
+    """Hash chain of all rows of one kind. A stored number and hash prove later that no earlier row
+    has changed."""
+
     kind: AuditKind
+    """Kind of row."""
     number: float
+    """Number of the last row."""
     hash: str
+    """Hash of the last row."""
     expired: float
+    """Number of the last row removed by retention. 0 if none was removed."""
     expired_at: datetime | None
+    """Time of the last row removed by retention."""
 
     @classmethod
     def of(cls, chain: Chain) -> "AuditChain":
@@ -85,23 +107,32 @@ class AuditChain:
         )
 
 
-@strawberry.input(description="Rows that fit all that is given. `action` may end in `*`; `target` "
-                              "is a name or an id; `until` is not included.")  # fmt: skip
+@strawberry.input
 class AuditLogFilter:
+    """Filter for audit rows. A row must match every given field."""
+
     actor: str | None = None
+    """Exact actor. Limit: 320 characters."""
     action: str | None = None
+    """Exact action, or a prefix followed by `*`. Limit: 320 characters."""
     target: str | None = None
+    """Name or ID of the resource. Limit: 320 characters."""
     cluster_id: strawberry.ID | None = None
+    """ID of the cluster."""
     verdict: Verdict | None = None
+    """Only allowed, or only denied actions."""
     kind: AuditKind | None = None
+    """Kind of row."""
     since: datetime | None = None
+    """Start of the time range, included."""
     until: datetime | None = None
+    """End of the time range, excluded."""
 
     def filter(self) -> AuditFilter:
-        """As the domain has it. Invalid: a text is too long."""
+        """Returns the filter of the domain. Invalid: a text is too long."""
         for name in ("actor", "action", "target", "cluster_id"):
             if len(getattr(self, name) or "") > _LONGEST:
-                raise Invalid(f"at most {_LONGEST} characters", field=f"filter.{name}")
+                raise Invalid(f"longer than {_LONGEST} characters", field=f"filter.{name}")
         return AuditFilter(
             actor=self.actor or "",
             action=self.action or "",
@@ -116,7 +147,7 @@ class AuditLogFilter:
 
 @strawberry.type
 class AuditQuery:
-    @strawberry.field(description="The audit trail, newest first.")
+    @strawberry.field
     async def audit_logs(
         self,
         info: Info,
@@ -125,11 +156,18 @@ class AuditQuery:
         q: str | None = None,
         filter: AuditLogFilter | None = None,
     ) -> relay.Connection[AuditLog]:
+        """Audit log, newest first.
+
+        Args:
+            q: Text to search for in actor, action and target. Limit: 200 characters.
+            filter: Filter for rows.
+        """
         asked, wanted = relay.query(first, after, q), filter.filter() if filter else None
         page = await info.context.verbs.records.page(info.context.actor, asked, wanted)
         return relay.listed(page, asked, AuditLog.of)
 
-    @strawberry.field(description="Where the chains of the audit trail begin and end.")
+    @strawberry.field
     async def audit_chains(self, info: Info) -> list[AuditChain]:
+        """Hash chains of the audit log."""
         chains = await info.context.verbs.records.chains(info.context.actor)
-        return [AuditChain.of(one) for one in chains]
+        return [AuditChain.of(chain) for chain in chains]

@@ -19,21 +19,29 @@ from controlplane.usecases.clustergroups import GroupChange
 
 @strawberry.type
 class ClusterGroup:
-    """Clusters that belong together: those named, and all that have all of the tags. While it is
-    frozen nothing of its clusters' services changes. Pipelines change at most `maxChanging` of its
-    clusters at once, 0: any number."""
+    """A set of clusters: the listed ones, and all clusters with every given tag."""
 
     id: strawberry.ID
     name: str
+    """Unique name."""
     description: str | None
+    """Free text."""
     tags: list[Tag]
+    """Tags that select clusters. A cluster must have all of them."""
     cluster_ids: list[strawberry.ID]
+    """IDs of clusters that belong to the group regardless of tags."""
     project: Project | None
+    """Project of the group. Null for a group of the installation."""
     frozen: bool
+    """True while a freeze blocks all changes to services in the group."""
     frozen_reason: str | None
+    """Reason of the freeze."""
     frozen_by: str | None
+    """E-mail address of the user who froze the group."""
     frozen_at: datetime | None
+    """Start of the freeze."""
     max_changing: int
+    """Maximum number of clusters that pipelines change at the same time. 0 means no limit."""
     inserted_at: datetime
     updated_at: datetime
 
@@ -44,7 +52,7 @@ class ClusterGroup:
             name=row.name,
             description=row.description or None,
             tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
-            cluster_ids=[strawberry.ID(one) for one in row.cluster_ids],
+            cluster_ids=[strawberry.ID(cluster_id) for cluster_id in row.cluster_ids],
             project=project,
             frozen=row.frozen,
             frozen_reason=row.reason or None,
@@ -58,21 +66,27 @@ class ClusterGroup:
 
 @strawberry.input
 class ClusterGroupAttributes:
-    """What is left out stays; each list is given as a whole."""
+    """Fields of a cluster group. A field that is null or absent stays as it is."""
 
     name: str | None = None
+    """Unique name. Required on creation."""
     description: str | None = None
+    """Free text. Limit: 1,000 characters."""
     project_id: strawberry.ID | None = None
+    """ID of the project. Null: the installation."""
     tags: list[TagAttributes] | None = None
+    """Tags that select clusters. Replaces the whole list."""
     cluster_ids: list[strawberry.ID] | None = None
+    """IDs of further clusters. Replaces the whole list. Limit: 10,000."""
     max_changing: int | None = None
+    """Maximum number of clusters that pipelines change at the same time. Default: 0, no limit."""
 
     def change(self) -> GroupChange:
         return GroupChange(
             self.name,
             self.description,
             self.project_id or None,
-            None if self.tags is None else {one.name: one.value for one in self.tags},
+            None if self.tags is None else {tag.name: tag.value for tag in self.tags},
             self.cluster_ids,
             self.max_changing,
         )
@@ -80,14 +94,19 @@ class ClusterGroupAttributes:
 
 @strawberry.type
 class ClusterGroupQuery:
-    @strawberry.field(description="A cluster group by id or name.")
+    @strawberry.field
     async def cluster_group(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
     ) -> ClusterGroup | None:
+        """A cluster group, by ID or name.
+
+        Args:
+            id: ID of the cluster group.
+        """
         row = await info.context.verbs.cluster_groups.get(info.context.actor, id, name)
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.field(description="Cluster groups; `q` is looked for in names.")
+    @strawberry.field
     async def cluster_groups(
         self,
         info: Info,
@@ -95,12 +114,18 @@ class ClusterGroupQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[ClusterGroup]:
+        """Cluster groups."""
         asked = relay.query(first, after, q)
         page = await info.context.verbs.cluster_groups.page(info.context.actor, asked)
         return await relay.filled(info.context, page, asked, _types)
 
-    @strawberry.field(description="The clusters in a group now, by handle.")
+    @strawberry.field
     async def cluster_group_clusters(self, info: Info, id: strawberry.ID) -> list[Cluster]:
+        """Current clusters of a group, sorted by handle.
+
+        Args:
+            id: ID of the cluster group.
+        """
         rows = await info.context.verbs.cluster_groups.clusters(info.context.actor, id)
         return list((await cluster_types(info.context, rows, selected(info))).values())
 
@@ -111,6 +136,11 @@ class ClusterGroupMutation:
     async def create_cluster_group(
         self, info: Info, attributes: ClusterGroupAttributes
     ) -> ClusterGroup | None:
+        """Creates a cluster group.
+
+        Args:
+            attributes: Fields of the cluster group.
+        """
         groups = info.context.verbs.cluster_groups
         row = await groups.create(info.context.actor, attributes.change())
         return (await _types(info.context, [row]))[0]
@@ -119,29 +149,51 @@ class ClusterGroupMutation:
     async def update_cluster_group(
         self, info: Info, id: strawberry.ID, attributes: ClusterGroupAttributes
     ) -> ClusterGroup | None:
+        """Updates a cluster group.
+
+        Args:
+            id: ID of the cluster group.
+            attributes: Fields to change.
+        """
         groups = info.context.verbs.cluster_groups
         row = await groups.update(info.context.actor, id, attributes.change())
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Delete a group that nothing chooses clusters by.")
+    @strawberry.mutation
     async def delete_cluster_group(self, info: Info, id: strawberry.ID) -> ClusterGroup | None:
+        """Deletes a cluster group that no selector uses.
+
+        Args:
+            id: ID of the cluster group.
+        """
         row = await info.context.verbs.cluster_groups.delete(info.context.actor, id)
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Let nothing of its clusters' services change until unfrozen.")
+    @strawberry.mutation
     async def freeze_cluster_group(
         self, info: Info, id: strawberry.ID, reason: str | None = None
     ) -> ClusterGroup | None:
+        """Blocks all changes to services in the clusters of a group.
+
+        Args:
+            id: ID of the cluster group.
+            reason: Reason shown to users. Limit: 1,000 characters.
+        """
         groups = info.context.verbs.cluster_groups
         row = await groups.freeze(info.context.actor, id, reason or "")
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="End a freeze; what has waited is done now.")
+    @strawberry.mutation
     async def unfreeze_cluster_group(self, info: Info, id: strawberry.ID) -> ClusterGroup | None:
+        """Ends a freeze. Delayed changes start now.
+
+        Args:
+            id: ID of the cluster group.
+        """
         row = await info.context.verbs.cluster_groups.thaw(info.context.actor, id)
         return (await _types(info.context, [row]))[0]
 
 
 async def _types(context: Context, rows: Sequence[GroupRow]) -> list[ClusterGroup]:
-    projects = await projects_of(context, [one.project_id for one in rows])
+    projects = await projects_of(context, [row.project_id for row in rows])
     return [ClusterGroup.of(row, projects.get(row.project_id or "")) for row in rows]

@@ -1,4 +1,4 @@
-"""Clusters, as the API shows them, and what clients that speak of providers expect of them."""
+"""Clusters in the API, and the provider types that compatible clients expect."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,38 +16,53 @@ from controlplane.graphql.repositories import GitRepository
 from controlplane.graphql.scalars import Map
 from controlplane.usecases.rights import BindingView
 
-# By name: services speak of clusters, and this is the only way back.
+# Lazily: the module of services imports this one.
 _SERVICE: Any = LazyType("ServiceDeployment", "controlplane.graphql.types")
 
-strawberry.enum(Distribution, name="ClusterDistro")
+strawberry.enum(
+    Distribution, name="ClusterDistro", description="Kubernetes distribution of a cluster."
+)
 strawberry.enum(AgentMode, name="AgentMode")
 
 
 @strawberry.type
 class Tag:
+    """A name and a value."""
+
     name: str
+    """Name of the tag."""
     value: str
+    """Value of the tag."""
 
 
 @strawberry.type
 class DeprecatedApi:
-    """An API that is still asked for; the Kubernetes release `removedIn` is without it."""
+    """A deprecated Kubernetes API that clients of the cluster still use."""
 
     group: str | None
+    """API group. Null for the core group."""
     version: str
+    """API version."""
     resource: str
+    """Resource, such as `ingresses`."""
     removed_in: str
+    """Kubernetes release without this API, such as `1.25`."""
 
 
 @strawberry.type
 class ClusterFacts:
-    """What the agent tells of a cluster; a number is null if it cannot be counted."""
+    """Facts about a cluster, reported by its agent. A number is null if it is unknown."""
 
     cpu_millis: float | None
+    """Allocatable CPU in millicores."""
     memory_bytes: float | None
+    """Allocatable memory in bytes."""
     pod_capacity: int | None
+    """Maximum number of pods."""
     api_versions: list[str]
+    """API versions that the cluster serves, such as `apps/v1`."""
     deprecated_apis: list[DeprecatedApi]
+    """Deprecated APIs in use."""
 
     @classmethod
     def of(cls, facts: ClusterFactsRow) -> "ClusterFacts":
@@ -58,113 +73,166 @@ class ClusterFacts:
             api_versions=list(facts.api_versions),
             deprecated_apis=[
                 DeprecatedApi(
-                    group=one.group or None,
-                    version=one.version,
-                    resource=one.resource,
-                    removed_in=one.removed_in,
+                    group=api.group or None,
+                    version=api.version,
+                    resource=api.resource,
+                    removed_in=api.removed_in,
                 )
-                for one in facts.deprecated
+                for api in facts.deprecated
             ],
         )
 
 
 @strawberry.type
 class ProviderCredential:
-    """Clusters are registered, not created, here: there is never one."""
+    """Credential of a cluster provider. Never returned, since Towline registers clusters and does
+    not create them."""
 
     id: strawberry.ID
     name: str
+    """Name."""
     namespace: str
+    """Namespace."""
     kind: str
+    """Kind."""
 
 
 @strawberry.type
 class ClusterProvider:
-    """Clusters are registered, not created, here: there is never one."""
+    """Cloud provider of clusters. Never returned, since Towline registers clusters and does not
+    create them."""
 
     id: strawberry.ID
     name: str
+    """Name."""
     namespace: str
+    """Namespace."""
     cloud: str
+    """Name of the cloud."""
     editable: bool | None
+    """True if the caller may edit the provider."""
     deleted_at: datetime | None
     repository: GitRepository | None
+    """Repository of the provider."""
     credentials: list[ProviderCredential | None] | None
+    """Credentials of the provider."""
     service: Any = strawberry.field(default=None, graphql_type=StrawberryOptional(_SERVICE))
+    """Service of the provider."""
 
 
 @strawberry.type
 class Taint:
+    """Taint of a node pool."""
+
     key: str
+    """Key."""
     value: str
+    """Value."""
     effect: str
+    """Effect, such as `NoSchedule`."""
 
 
 @strawberry.type
 class NodePool:
-    """Nodes are their cluster's own affair: there is never one."""
+    """Node pool of a cluster. Never returned, since Towline does not manage nodes."""
 
     id: strawberry.ID
     name: str
+    """Name."""
     min_size: int
+    """Minimum number of nodes."""
     max_size: int
+    """Maximum number of nodes."""
     instance_type: str
+    """Machine type."""
     labels: Map | None
+    """Labels of the nodes."""
     taints: list[Taint | None] | None
+    """Taints of the nodes."""
 
 
 @strawberry.type
 class ClusterCondition:
+    """Condition of a cluster that is being created. Never returned."""
+
     status: str | None
+    """Status of the condition."""
     type: str | None
+    """Type of the condition."""
     message: str | None
+    """Message for people."""
     reason: str | None
+    """Reason code."""
 
 
 @strawberry.type
 class ClusterStatus:
-    """How the creation of a cluster goes; null for those that were registered."""
+    """Progress of the creation of a cluster. Never returned, since Towline registers clusters."""
 
     conditions: list[ClusterCondition | None] | None
+    """Conditions of the cluster."""
 
 
 @strawberry.type
 class Cluster:
-    """A cluster. `pingedAt` is when its agent was last heard of: judge liveness by its age.
-
-    `project` is null where none was asked for: it belongs to the default one. `deployToken`, where
-    `cluster` is asked for it, is a new one each time. `provider`, `credential`, `nodePools` and
-    `status` are of clusters that a control plane creates, which this one does not.
-    """
+    """A registered Kubernetes cluster."""
 
     id: strawberry.ID
     name: str
+    """Display name."""
     handle: str
+    """Unique short name, used in URLs and commands."""
     self_: bool = strawberry.field(name="self")
+    """Always false. Present for compatibility."""
     version: str | None
+    """Kubernetes version that the registrant expects."""
     current_version: str | None
+    """Kubernetes version that the agent reports."""
     distro: Distribution | None
+    """Kubernetes distribution that the agent reports."""
     inserted_at: datetime
     updated_at: datetime
     pinged_at: datetime | None
+    """Time of the last report of the agent. Null if it has never connected. Older than 5 minutes
+    means offline."""
     deleted_at: datetime | None
+    """Start of the deletion. Null if the cluster is not being deleted."""
     protect: bool
+    """True if the cluster cannot be deleted."""
     metadata: Map
+    """Free-form metadata of the user."""
     tags: list[Tag]
+    """Tags, used by selectors."""
     kas_url: str | None
+    """URL path of the cluster's Kubernetes API through the Kubernetes proxy."""
     agent_version: str | None
+    """Version of the agent."""
     agent_mode: AgentMode
+    """Place that defines the services of the cluster."""
     agent_alarm: str | None
+    """Problem with the agent, such as two agents with the same token. Null if there is none."""
     node_count: int | None
+    """Number of nodes."""
     facts: ClusterFacts
+    """Capacity and API versions."""
     deploy_token: str | None = None
+    """Token for the agent. Set by `createCluster`, `rotateClusterToken` and the query `cluster`,
+    which creates a new token on each read."""
     project: Project | None = None
+    """Project of the cluster. Null if none was set on registration; such a cluster belongs to the
+    default project."""
     provider: ClusterProvider | None = None
+    """Always null. Present for compatibility."""
     credential: ProviderCredential | None = None
+    """Always null. Present for compatibility."""
     node_pools: list[NodePool | None] | None = None
+    """Always empty. Present for compatibility."""
     status: ClusterStatus | None = None
+    """Always null. Present for compatibility."""
     read_bindings: list[PolicyBinding] = strawberry.field(default_factory=list)
+    """Users and groups with the role `viewer` on the cluster."""
     write_bindings: list[PolicyBinding] = strawberry.field(default_factory=list)
+    """Users and groups with the role `editor` on the cluster."""
 
     @classmethod
     def of(

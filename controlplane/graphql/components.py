@@ -1,4 +1,4 @@
-"""Objects of services in the API: what owns what, how they are now, what happened to them."""
+"""Objects of services in the API: owners, live state, events and field origins."""
 
 from datetime import datetime
 
@@ -14,46 +14,61 @@ from controlplane.usecases.components import Family
 
 @strawberry.type
 class ComponentFamily:
-    """An object, what it has grown from (nearest first), and what has grown from it."""
+    """An object with its owners and descendants."""
 
     id: strawberry.ID
     component: ServiceComponent
+    """The object."""
     parents: list[ServiceComponent]
+    """Owners of the object, nearest first."""
     children: list[ServiceComponent]
+    """Objects that the object owns, directly or indirectly."""
 
     @classmethod
     def of(cls, row: Family) -> "ComponentFamily":
         return cls(
             id=strawberry.ID(row.component.id),
             component=ServiceComponent.of(row.component),
-            parents=[ServiceComponent.of(one) for one in row.parents],
-            children=[ServiceComponent.of(one) for one in row.children],
+            parents=[ServiceComponent.of(parent) for parent in row.parents],
+            children=[ServiceComponent.of(child) for child in row.children],
         )
 
 
 @strawberry.type
 class ComponentLive:
-    """An object as it was in its cluster at `readAt`; values of Secrets are hidden."""
+    """Live state of an object. Values of Secrets are masked."""
 
     id: strawberry.ID
     object: Map
+    """The object as JSON."""
     read_at: datetime
+    """Time at which the agent read the object."""
 
 
 @strawberry.type
 class ComponentEvent:
-    """What a cluster says has happened to an object; `count` times until `lastAt`."""
+    """A Kubernetes event about an object."""
 
     kind: str
+    """Kind of the object."""
     namespace: str | None
+    """Namespace of the object. Null for a cluster-scoped object."""
     name: str
+    """Name of the object."""
     type: str
+    """`Normal` or `Warning`."""
     reason: str
+    """Reason code, such as `BackOff`."""
     message: str
+    """Message for people."""
     count: int
+    """Number of occurrences until `lastAt`."""
     source: str | None
+    """Component that reported the event."""
     first_at: datetime | None
+    """Time of the first occurrence."""
     last_at: datetime | None
+    """Time of the last occurrence."""
 
     @classmethod
     def of(cls, row: ObjectEvent) -> "ComponentEvent":
@@ -71,23 +86,34 @@ class ComponentEvent:
         )
 
 
-@strawberry.type(
-    description="A field of an object, and where it comes from as far as can be told. Of a field "
-    "that the service sets: the first of its last 30 revisions since which the value is the same; "
-    "`isOldestRevision`: it may be older than that. Of any other: the request through Towline that "
-    "wrote it, for those who may read the audit trail."
-)
+@strawberry.type
 class FieldBlame:
+    """A field of an object and its origin, as far as it is known.
+
+    Fields of the service name the oldest of the last 30 revisions with this value. Other fields
+    name the request through Towline that wrote them, for callers who may read the audit log.
+    """
+
     pointer: str
-    value: str = strawberry.field(description="JSON, cut at 500 characters.")
+    """JSON pointer of the field (RFC 6901)."""
+    value: str
+    """Value as JSON, cut after 500 characters."""
     manager: str
+    """Field manager (server-side apply)."""
     operation: str
+    """`Apply` or `Update`."""
     subresource: str | None
+    """Subresource that was written, such as `status`."""
     at: datetime | None
+    """Time of the last write by the manager."""
     revision: Revision | None
+    """Revision of the service that introduced the value."""
     is_oldest_revision: bool
+    """True if the value may be older than `revision`."""
     person: str | None
+    """E-mail address of the commit author, or of the user who sent the request."""
     request_id: str | None
+    """ID of the request that wrote the field."""
 
     @classmethod
     def of(cls, row: FieldBlameRow) -> "FieldBlame":
@@ -109,35 +135,59 @@ class FieldBlame:
 
 @strawberry.type
 class ComponentQuery:
-    @strawberry.field(description="An object of a service, with its parents and children.")
+    @strawberry.field
     async def component(self, info: Info, id: strawberry.ID) -> ComponentFamily | None:
+        """An object of a service, with its owners and descendants.
+
+        Args:
+            id: ID of the component.
+        """
         components = info.context.verbs.components
         return ComponentFamily.of(await components.family(info.context.actor, id))
 
-    @strawberry.field(description="The object as it is in its cluster now, read as the caller.")
+    @strawberry.field
     async def component_live(self, info: Info, id: strawberry.ID) -> ComponentLive | None:
+        """Live state of an object, read from the cluster with the permissions of the caller.
+
+        Args:
+            id: ID of the component.
+        """
         found = await info.context.verbs.components.look(info.context.actor, id)
         return ComponentLive(
             id=strawberry.ID(found.component.id), object=Map(found.object), read_at=found.read_at
         )
 
-    @strawberry.field(
-        description="Who decided on the fields of an object, or on those below a JSON pointer: as "
-        "its cluster notes it now, read as the caller."
-    )
+    @strawberry.field
     async def component_blame(
         self, info: Info, id: strawberry.ID, pointer: str = ""
     ) -> list[FieldBlame]:
+        """Owners of the fields of an object, read from the cluster with the permissions of the
+        caller.
+
+        Args:
+            id: ID of the component.
+            pointer: JSON pointer. Only fields below it are returned. Default: all fields.
+        """
         rows = await info.context.verbs.blame.of_component(info.context.actor, id, pointer)
         return [FieldBlame.of(row) for row in rows]
 
-    @strawberry.field(description="What its cluster tells of an object, newest first.")
+    @strawberry.field
     async def component_events(self, info: Info, id: strawberry.ID) -> list[ComponentEvent]:
+        """Kubernetes events about an object, newest first.
+
+        Args:
+            id: ID of the component.
+        """
         rows = await info.context.verbs.components.events(info.context.actor, id)
         return [ComponentEvent.of(row) for row in rows]
 
-    @strawberry.field(description="What the cluster tells of a service's objects, newest first.")
+    @strawberry.field
     async def service_events(self, info: Info, service_id: strawberry.ID) -> list[ComponentEvent]:
+        """Kubernetes events about the objects of a service, newest first.
+
+        Args:
+            service_id: ID of the service.
+        """
         components = info.context.verbs.components
         rows = await components.service_events(info.context.actor, service_id)
         return [ComponentEvent.of(row) for row in rows]

@@ -1,4 +1,4 @@
-"""What resolvers are given: the caller and the verbs."""
+"""Context of resolvers: the caller and the operations."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -46,13 +46,13 @@ from fleet.errors import TowlineError
 from fleet.identity import TokenKind, token_kind
 from fleet.runtime.clock import Clock
 
-# Fewer than the store has connections: reads of queries go on meanwhile.
+# Fewer than the connections of the store, so that queries can read meanwhile.
 _LOOKS_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Verbs:
-    """The use cases that the API offers."""
+    """The operations that the API offers."""
 
     identity: Identity
     people: People
@@ -93,14 +93,14 @@ class Verbs:
     signing_key: str = ""
     introspection: bool = True
     looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LOOKS_AT_ONCE))
-    """Turns of subscribers to read the store: thousands may be woken at once."""
+    """Limits concurrent reads of subscribers, since one event can wake thousands of them."""
 
 
 @dataclass(slots=True)
 class Context:
-    """One request, or one WebSocket connection: its verbs, and who sent it.
+    """One request, or one WebSocket connection: its caller and the operations.
 
-    `request_id` is in the log and in the answer when something went wrong here.
+    An internal error puts `request_id` into the log and the response.
     """
 
     verbs: Verbs
@@ -115,13 +115,13 @@ class Context:
 
     @property
     def actor(self) -> Actor:
-        """The caller. Raises why its token was refused, if it was."""
+        """The caller. Raises the reason if its token was rejected."""
         if self.refused is not None:
             raise self.refused
         return self.caller
 
     async def sign_in(self, token: str) -> None:
-        """Take on the identity behind a token; a refusal is raised when it is asked for."""
+        """Authenticates a token. `actor` raises the reason of a rejection."""
         self.token = token
         if not token:
             return
@@ -132,7 +132,7 @@ class Context:
             self.refused = error
 
     async def renew(self) -> None:
-        """Look again whether the caller's token is good, and what it may do now."""
+        """Authenticates the token again and reloads the permissions of the caller."""
         if token_kind(self.token) is not TokenKind.TICKET:
             await self.sign_in(self.token)
             return
@@ -143,7 +143,7 @@ class Context:
             self.refused = error
 
     async def recheck(self) -> None:
-        """Renew before each event of a subscription. Raises why the token is good no more."""
+        """Renews before each event of a subscription. Raises the reason of a rejection."""
         await self.renew()
         if self.refused is not None:
             raise self.refused

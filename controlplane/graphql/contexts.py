@@ -19,17 +19,22 @@ from fleet.errors import Invalid
 
 @strawberry.type
 class ServiceContext:
-    """Values that templates of many services read as `contexts.name.key`.
-
-    Secrets are not shown; `secretsVersion` grows with each change of them."""
+    """Values that templates of several services read as `contexts.NAME.KEY`. Secrets are never
+    returned."""
 
     id: strawberry.ID
     name: str
+    """Unique name."""
     configuration: Map
+    """Values by key."""
     types: Map
+    """Types by key, such as `NUMBER`."""
     secrets_by_reference: bool
+    """True if templates see placeholders and only agents see secrets."""
     secrets_version: int
+    """Version of the secrets. Grows with each change."""
     project: Project | None
+    """Project of the context. Null if none was set."""
 
     @classmethod
     def of(cls, row: ContextRow, project: Project | None = None) -> "ServiceContext":
@@ -39,33 +44,43 @@ class ServiceContext:
             configuration=Map(dict(row.configuration)),
             secrets_by_reference=row.by_reference,
             secrets_version=row.secrets_version,
-            types=Map({key: one.upper() for key, one in row.types.items()}),
+            types=Map({key: value_type.upper() for key, value_type in row.types.items()}),
             project=project,
         )
 
 
 @strawberry.input
 class ServiceContextAttributes:
-    """What is given replaces the whole; what is left out stays. `types`: by key, like NUMBER.
-    `secretsByReference`: templates find placeholders, and only agents the secrets. `overrides`:
-    all that places have otherwise; either all that is given here is saved, or nothing."""
+    """Fields of a service context. A field that is null or absent stays as it is; a given field
+    replaces the whole value.
+
+    Towline saves all given fields or none.
+    """
 
     configuration: Json | None = None
+    """Values by key."""
     secrets: list[ConfigAttributes] | None = None
+    """Secret values. Limit: 500 values, 512 KiB together."""
     project_id: strawberry.ID | None = None
+    """ID of the project."""
     types: Json | None = None
+    """Types by key, such as `NUMBER`."""
     secrets_by_reference: bool | None = None
+    """True gives templates placeholders, and secrets only to agents. Default: false."""
     overrides: list[ContextOverrideAttributes] | None = None
+    """Overrides for projects, cluster groups and clusters. Limit: 1,000."""
 
     def change(self) -> ContextChange:
         secrets = self.secrets
         return ContextChange(
             _values(self.configuration),
-            None if secrets is None else {one.name: one.value or "" for one in secrets},
+            None if secrets is None else {secret.name: secret.value or "" for secret in secrets},
             self.project_id or None,
             _words(self.types),
             self.secrets_by_reference,
-            None if self.overrides is None else [one.override() for one in self.overrides],
+            None
+            if self.overrides is None
+            else [override.override() for override in self.overrides],
         )
 
 
@@ -78,19 +93,26 @@ def _values(given: Any) -> dict[str, Any] | None:
 def _words(given: Any) -> dict[str, str] | None:
     if given is None:
         return None
-    if isinstance(given, dict) and all(isinstance(one, str) for one in given.values()):
-        return {key: one.lower() for key, one in given.items()}
+    if isinstance(given, dict) and all(
+        isinstance(value_type, str) for value_type in given.values()
+    ):
+        return {key: value_type.lower() for key, value_type in given.items()}
     raise Invalid("must be a JSON object of names of types", field="types")
 
 
 @strawberry.type
 class ContextQuery:
-    @strawberry.field(description="A service context by name.")
+    @strawberry.field
     async def service_context(self, info: Info, name: str) -> ServiceContext | None:
+        """A service context, by name.
+
+        Args:
+            name: Exact name.
+        """
         row = await info.context.verbs.contexts.get(info.context.actor, name)
         return (await context_types(info.context, [row]))[0]
 
-    @strawberry.field(description="Service contexts; `q` is looked for in names.")
+    @strawberry.field
     async def service_contexts(
         self,
         info: Info,
@@ -98,6 +120,7 @@ class ContextQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[ServiceContext]:
+        """Service contexts."""
         asked = relay.query(first, after, q)
         page = await info.context.verbs.contexts.page(info.context.actor, asked)
         return await relay.filled(info.context, page, asked, context_types)
@@ -105,22 +128,33 @@ class ContextQuery:
 
 @strawberry.type
 class ContextMutation:
-    @strawberry.mutation(description="Create or change the context of this name.")
+    @strawberry.mutation
     async def save_service_context(
         self, info: Info, name: str, attributes: ServiceContextAttributes
     ) -> ServiceContext | None:
+        """Creates or updates the service context with this name.
+
+        Args:
+            name: Name of the context.
+            attributes: Fields of the context.
+        """
         context = info.context
         row = await context.verbs.contexts.save(context.actor, name, attributes.change())
         return (await context_types(context, [row]))[0]
 
-    @strawberry.mutation(description="Delete a context that no service uses.")
+    @strawberry.mutation
     async def delete_service_context(self, info: Info, id: strawberry.ID) -> ServiceContext | None:
+        """Deletes a service context that no service uses.
+
+        Args:
+            id: ID of the context.
+        """
         row = await info.context.verbs.contexts.delete(info.context.actor, id)
         return (await context_types(info.context, [row]))[0]
 
 
 async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[ServiceContext]:
-    """Contexts with their projects."""
+    """Converts contexts, with their projects."""
     ids = [row.project_id for row in rows if row.project_id]
     projects = await context.verbs.projects.of(context.actor, ids)
     shown = {id: Project.of(row) for id, row in projects.items()}
@@ -130,8 +164,11 @@ async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[Se
 async def contexts_of(
     context: Context, services: Sequence[Service]
 ) -> dict[str, list[ServiceContext]]:
-    """The contexts that services use, by the id of the service."""
-    found = await context.verbs.contexts.of(context.actor, [one.id for one in services])
+    """Returns the contexts of services, by service ID."""
+    found = await context.verbs.contexts.of(context.actor, [service.id for service in services])
     rows = {row.id: row for some in found.values() for row in some}
-    made = {str(one.id): one for one in await context_types(context, list(rows.values()))}
+    made = {
+        str(context_type.id): context_type
+        for context_type in await context_types(context, list(rows.values()))
+    }
     return {id: [made[row.id] for row in some] for id, some in found.items()}

@@ -1,4 +1,4 @@
-"""What definitions of services for many clusters have in common in the API."""
+"""Common types of global services, service sets and managed namespaces in the API."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,20 +24,25 @@ from controlplane.usecases.definitions import DefinitionChange
 from controlplane.usecases.targets import problem_of
 
 MOST_SHOWN = 500
-"""So many services of a plan are listed; all are counted."""
+"""Maximum number of services in each list of a plan. Counts include all."""
 
 strawberry.enum(Leave, name="LeavePolicy")
 
 
 @strawberry.type
 class ClusterSelector:
-    """All conditions that are given must hold; without any, every cluster fits."""
+    """Conditions on clusters. A cluster must meet all. No condition selects every cluster."""
 
     tags: list[Tag]
+    """Required tags."""
     distro: Distribution | None
+    """Required distribution."""
     project_id: strawberry.ID | None
+    """ID of the required project."""
     group_ids: list[strawberry.ID]
+    """IDs of cluster groups. One of them is enough."""
     ignored_cluster_ids: list[strawberry.ID]
+    """IDs of clusters that never match."""
 
     @classmethod
     def of(cls, row: SelectorRow) -> "ClusterSelector":
@@ -45,23 +50,28 @@ class ClusterSelector:
             tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
             distro=row.distribution,
             project_id=strawberry.ID(row.project_id) if row.project_id else None,
-            group_ids=[strawberry.ID(one) for one in row.groups],
-            ignored_cluster_ids=[strawberry.ID(one) for one in row.excluded],
+            group_ids=[strawberry.ID(group_id) for group_id in row.groups],
+            ignored_cluster_ids=[strawberry.ID(cluster_id) for cluster_id in row.excluded],
         )
 
 
 @strawberry.input
 class ClusterSelectorAttributes:
-    """What is left out stays as it is; `groupIds`: one of them is enough."""
+    """Conditions on clusters. A condition that is null or absent stays as it is."""
 
     tags: list[TagAttributes] | None = None
+    """Required tags. Limit: 64."""
     distro: Distribution | None = None
+    """Required distribution."""
     project_id: strawberry.ID | None = None
+    """ID of the required project."""
     group_ids: list[strawberry.ID] | None = None
+    """IDs of cluster groups. One of them is enough. Limit: 1,000."""
     ignored_cluster_ids: list[strawberry.ID] | None = None
+    """IDs of clusters that never match. Limit: 1,000."""
 
     def fields(self) -> dict[str, Any]:
-        """The fields of a selector that are given."""
+        """Returns the given fields of the selector."""
         return selector_fields(
             self.tags,
             distribution=self.distro,
@@ -74,7 +84,7 @@ class ClusterSelectorAttributes:
 def selector_fields(
     tags: list[TagAttributes] | None, *, distribution: Distribution | None = None, **given: Any
 ) -> dict[str, Any]:
-    """The fields of a selector that are not null."""
+    """Returns the fields of a selector that are not null."""
     found = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in {"distribution": distribution, **given}.items()
@@ -85,10 +95,12 @@ def selector_fields(
 
 @strawberry.input
 class CascadeAttributes:
-    """What becomes of services that are no longer wanted: deleted, else detached."""
+    """Handling of services on clusters that no longer match. Default: detach."""
 
     delete: bool | None = None
+    """Delete the service and its objects."""
     detach: bool | None = None
+    """Delete the service and keep its objects. Wins over `delete`."""
 
     @property
     def leave(self) -> Leave:
@@ -97,30 +109,46 @@ class CascadeAttributes:
 
 @strawberry.type
 class TemplateSecret:
-    """A secret that all services of a template use, under the name that objects call it by."""
+    """A secret that all services of a template use."""
 
     name: str
+    """Name in the manifests, as in `${towline.secret:NAME}`."""
     secret_id: strawberry.ID
+    """ID of the secret."""
 
 
 @strawberry.type
 class ServiceTemplate:
-    """What services are made from."""
+    """Template of the services that a global service, service set or managed namespace creates."""
 
     name: str
+    """Name of the services."""
     namespace: str
+    """Default namespace of the objects."""
     version: str
+    """Version, free text."""
     repository_id: strawberry.ID | None
+    """ID of the Git repository. Null for a service without one."""
     git: GitRef
+    """Ref and folder in the repository."""
     kustomize_path: str | None
+    """Path of the kustomization. Null without Kustomize."""
     helm: Map | None
+    """Helm settings. Null without Helm."""
     configuration: list[ServiceConfiguration]
+    """Values for templates."""
     templated: bool
+    """True if manifests are rendered as Liquid templates."""
     protect: bool
+    """True if the services cannot be deleted."""
     dry_run: bool
+    """True if agents only plan changes."""
     dependencies: list[str]
+    """Names of services in the same cluster that must be healthy first."""
     verification: ServiceVerification | None
+    """Verification of new bundles."""
     secrets: list[TemplateSecret]
+    """Secrets that the services use."""
 
     @classmethod
     def of(cls, row: TemplateRow) -> "ServiceTemplate":
@@ -149,34 +177,49 @@ class ServiceTemplate:
 
 @strawberry.type
 class PlannedService:
-    """A service of a plan; without an id there is none yet."""
+    """A service of a plan."""
 
     id: strawberry.ID | None
+    """ID of the service. Null for a service that would be created."""
     cluster_id: strawberry.ID
+    """ID of the cluster."""
     name: str
+    """Name of the service."""
     namespace: str
+    """Namespace of the service."""
     ref: str
+    """Git ref."""
     folder: str
+    """Folder in the repository."""
 
 
 @strawberry.type
 class TargetPlan:
-    """What a definition would do. The lists show the first 500 services, the numbers count all.
-
-    `withheld` are removals that wait for a person, or for what is incomplete now.
-    """
+    """Changes that a global service, service set or managed namespace would make. Lists contain the
+    first 500 services; numbers count all."""
 
     creates: int
+    """Number of services to create."""
     updates: int
+    """Number of services to update."""
     deletes: int
+    """Number of services to remove."""
     create: list[PlannedService]
+    """Services to create."""
     update: list[PlannedService]
+    """Services to update."""
     delete: list[PlannedService]
+    """Services to remove."""
     withheld: list[PlannedService]
+    """Services whose removal waits for a confirmation or for complete input."""
     collisions: list[PlannedService]
+    """Services that cannot be created, since another service has the same name in that cluster."""
     frozen: int
+    """Number of changes that wait for the end of a freeze."""
     complete: bool
+    """True if all clusters, folders and requests were evaluated."""
     problem: str | None
+    """Reason of an incomplete plan."""
 
     @classmethod
     def of(cls, row: PlanRow) -> "TargetPlan":
@@ -184,11 +227,11 @@ class TargetPlan:
             creates=len(row.create),
             updates=len(row.update),
             deletes=len(row.remove),
-            create=[_wanted(one) for one in row.create[:MOST_SHOWN]],
-            update=[_wanted(one, service.id) for service, one in row.update[:MOST_SHOWN]],
-            delete=[_present(one) for one in row.remove[:MOST_SHOWN]],
-            withheld=[_present(one) for one in row.withheld[:MOST_SHOWN]],
-            collisions=[_wanted(one) for one in row.collisions[:MOST_SHOWN]],
+            create=[_wanted(wanted) for wanted in row.create[:MOST_SHOWN]],
+            update=[_wanted(wanted, service.id) for service, wanted in row.update[:MOST_SHOWN]],
+            delete=[_present(service) for service in row.remove[:MOST_SHOWN]],
+            withheld=[_present(service) for service in row.withheld[:MOST_SHOWN]],
+            collisions=[_wanted(collision) for collision in row.collisions[:MOST_SHOWN]],
             frozen=len(row.frozen),
             complete=not row.problems,
             problem=problem_of(row) or None,
@@ -197,12 +240,16 @@ class TargetPlan:
 
 @strawberry.type
 class DefinitionState:
-    """What came of the last look at a definition. `waiting` removals have to be confirmed."""
+    """Result of the last evaluation."""
 
     waiting: int
+    """Number of removals that await a confirmation."""
     problem: str | None
+    """Reason of an incomplete evaluation. Null if there was none."""
     evaluated_at: datetime | None
+    """Time of the last evaluation."""
     deleted_at: datetime | None
+    """Start of the deletion. Null if none is under way."""
 
     @classmethod
     def of(cls, row: Definition) -> "DefinitionState":
@@ -215,8 +262,10 @@ class DefinitionState:
 
 
 async def projects_of(context: Context, ids: Sequence[str | None]) -> dict[str, Project]:
-    """The projects of some things, by id."""
-    found = await context.verbs.projects.of(context.actor, [one for one in ids if one])
+    """Returns projects by ID."""
+    found = await context.verbs.projects.of(
+        context.actor, [project_id for project_id in ids if project_id]
+    )
     return {id: Project.of(row) for id, row in found.items()}
 
 
@@ -227,16 +276,16 @@ def common(
     policies: tuple[Leave | None, Leave | None],
     budget: int | None,
 ) -> DefinitionChange:
-    """The change of what all definitions have; `policies`: on leaving, on deletion."""
+    """Returns the change to the common fields; `policies`: on leaving, on deletion."""
     leave, on_delete = policies
     return DefinitionChange(name, project_id or None, selector, leave, on_delete, budget)
 
 
-def _wanted(one: Wanted, id: str | None = None) -> PlannedService:
-    template = one.template
+def _wanted(wanted: Wanted, id: str | None = None) -> PlannedService:
+    template = wanted.template
     return PlannedService(
         id=strawberry.ID(id) if id else None,
-        cluster_id=strawberry.ID(one.cluster_id),
+        cluster_id=strawberry.ID(wanted.cluster_id),
         name=template.name,
         namespace=template.namespace,
         ref=template.ref,
@@ -244,12 +293,12 @@ def _wanted(one: Wanted, id: str | None = None) -> PlannedService:
     )
 
 
-def _present(one: Service) -> PlannedService:
+def _present(service: Service) -> PlannedService:
     return PlannedService(
-        id=strawberry.ID(one.id),
-        cluster_id=strawberry.ID(one.cluster_id),
-        name=one.name,
-        namespace=one.namespace,
-        ref=one.ref,
-        folder=one.folder,
+        id=strawberry.ID(service.id),
+        cluster_id=strawberry.ID(service.cluster_id),
+        name=service.name,
+        namespace=service.namespace,
+        ref=service.ref,
+        folder=service.folder,
     )

@@ -1,4 +1,4 @@
-"""Changes of things as they come, first those that a subscriber has missed."""
+"""Subscriptions to changes of resources, starting with the changes that a subscriber missed."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
@@ -13,10 +13,6 @@ from fleet.errors import NotFound
 
 T = TypeVar("T")
 D = TypeVar("D")
-RESUMABLE = (
-    "With `since`, the last `at` that a subscriber was told, first all that changed meanwhile; "
-    "some of it may come twice."
-)
 
 
 async def deltas(
@@ -27,10 +23,10 @@ async def deltas(
     look: Callable[[Context, str], Awaitable[T]],
     make: Callable[..., D],
 ) -> AsyncGenerator[D, None]:
-    """A delta for each change of one thing, or of all of a kind, that the caller may read; first
-    for those that have changed since a moment.
+    """Yields a delta for each change of one resource, or of every resource of a kind.
 
-    That something has gone is told of what was shown before, or to those who may see all.
+    Changes since `since` come first. The caller receives only resources that it may read. A
+    deletion is sent if the caller received the resource before or may read every one.
     """
     context = info.context
     wakes = context.verbs.bus.subscribe(topic if id is None else (topic, id), MISSED)
@@ -58,7 +54,7 @@ async def deltas(
 async def _after(
     topic: str, keys: Sequence[str], wakes: AsyncIterator[Wake]
 ) -> AsyncGenerator[Wake, None]:
-    """What was missed, then what comes."""
+    """Yields missed keys, then new wakes."""
     for key in keys:
         yield topic, key
     async for wake in wakes:
@@ -72,7 +68,7 @@ async def _missed(
     since: datetime | None,
     look: Callable[[Context, str], Awaitable[T]],
 ) -> Sequence[str]:
-    """What is to be told of at first. NotFound: one thing is asked for, and not there, nor was."""
+    """Returns the missed keys. NotFound: the requested resource does not and did not exist."""
     search = context.verbs.search
     if id is None:
         return await search.changed_since(context.actor, kind, since) if since else ()

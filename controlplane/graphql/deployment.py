@@ -17,47 +17,69 @@ from fleet import __version__
 
 @strawberry.enum
 class AiProvider(Enum):
+    """AI provider of compatible clients. Not used."""
+
     OPENAI = "OPENAI"
+    """OpenAI."""
     ANTHROPIC = "ANTHROPIC"
+    """Anthropic."""
 
 
 @strawberry.type
 class OpenaiSettings:
+    """OpenAI settings of compatible clients. Never returned."""
+
     model: str | None
+    """Model name."""
 
 
 @strawberry.type
 class AnthropicSettings:
+    """Anthropic settings of compatible clients. Never returned."""
+
     model: str | None
+    """Model name."""
 
 
 @strawberry.type
 class AiSettings:
-    """There is nothing of that kind here: always null."""
+    """AI settings of compatible clients. Never returned, since Towline has no AI features."""
 
     enabled: bool | None
+    """True if AI is enabled."""
     provider: AiProvider | None
+    """AI provider."""
     openai: OpenaiSettings | None
+    """OpenAI settings."""
     anthropic: AnthropicSettings | None
+    """Anthropic settings."""
 
 
 @strawberry.type
 class DeploymentSettings:
-    """What who installs an agent is told. `agentHelmValues` are values (YAML) for its chart; with
-    `agentHelmValuesTemplateable` they hold Liquid to be filled in with the cluster. The bindings
-    are those of the whole installation."""
+    """Settings for agent installations."""
 
     id: strawberry.ID
     name: str
+    """Always `global`."""
     agent_helm_values: str | None
+    """Helm values (YAML) for the agent chart. Null for the defaults of the chart."""
     agent_helm_values_templateable: bool | None
+    """True if the values are a Liquid template with the variable `cluster`."""
     agent_vsn: str
+    """Version of agents that belongs to this control plane."""
     read_bindings: list[PolicyBinding]
+    """Users and groups with the role `viewer` on the installation."""
     write_bindings: list[PolicyBinding]
+    """Users and groups with the role `editor` on the installation."""
     create_bindings: list[PolicyBinding]
+    """Same as `writeBindings`."""
     artifact_repository: GitRepository | None = None
+    """Always null. Present for compatibility."""
     deployer_repository: GitRepository | None = None
+    """Always null. Present for compatibility."""
     ai: AiSettings | None = None
+    """Always null. Present for compatibility."""
 
     @classmethod
     def of(cls, row: SettingsRow, bindings: Sequence[BindingView] = ()) -> "DeploymentSettings":
@@ -76,10 +98,13 @@ class DeploymentSettings:
 
 @strawberry.input
 class DeploymentSettingsAttributes:
-    """What is left out stays; an empty text removes."""
+    """Settings for agent installations. A field that is null or absent stays as it is; an empty
+    string clears it."""
 
     agent_helm_values: str | None = None
+    """Helm values (YAML) for the agent chart. Limit: 64 KiB."""
     agent_helm_values_templateable: bool | None = None
+    """True if the values are a Liquid template with the variable `cluster`."""
 
     def change(self) -> SettingsChange:
         return SettingsChange(self.agent_helm_values, self.agent_helm_values_templateable)
@@ -87,8 +112,9 @@ class DeploymentSettingsAttributes:
 
 @strawberry.type
 class DeploymentQuery:
-    @strawberry.field(description="What who installs an agent is told.")
+    @strawberry.field
     async def deployment_settings(self, info: Info) -> DeploymentSettings | None:
+        """Settings for agent installations."""
         verbs, actor = info.context.verbs, info.context.actor
         row = await verbs.deployment.settings(actor)
         return DeploymentSettings.of(row, await verbs.rights.bindings(actor, INSTALLATION))
@@ -100,6 +126,11 @@ class DeploymentMutation:
     async def update_deployment_settings(
         self, info: Info, attributes: DeploymentSettingsAttributes
     ) -> DeploymentSettings | None:
+        """Updates the settings for agent installations.
+
+        Args:
+            attributes: Fields to change.
+        """
         verbs, actor = info.context.verbs, info.context.actor
         row = await verbs.deployment.change(actor, attributes.change())
         return DeploymentSettings.of(row, await verbs.rights.bindings(actor, INSTALLATION))

@@ -1,4 +1,4 @@
-"""What a change would do, asked before it is made."""
+"""Previews of changes in the API."""
 
 from enum import Enum
 
@@ -15,20 +15,26 @@ from fleet.diff import ObjectChange as ObjectRow
 
 @strawberry.enum
 class ChangeKind(Enum):
-    """What becomes of an object."""
+    """Kind of change to an object."""
 
     ADDED = "added"
+    """The object is new."""
     REMOVED = "removed"
+    """The object is gone."""
     CHANGED = "changed"
+    """Fields of the object differ."""
 
 
 @strawberry.type
 class FieldChange:
-    """A field by JSON pointer; `old` and `new` are JSON, null where there is none."""
+    """A field that differs."""
 
     pointer: str
+    """JSON pointer of the field (RFC 6901)."""
     old: str | None
+    """Old value as JSON. Null if the field is new."""
     new: str | None
+    """New value as JSON. Null if the field is removed."""
 
     @classmethod
     def of(cls, row: FieldRow) -> "FieldChange":
@@ -37,15 +43,22 @@ class FieldChange:
 
 @strawberry.type
 class ObjectChange:
-    """An object that differs. `more` counts fields beyond those listed."""
+    """An object that differs."""
 
     change: ChangeKind
+    """Kind of change."""
     api_version: str
+    """API version, such as `apps/v1`."""
     kind: str
+    """Kind, such as `Deployment`."""
     namespace: str | None
+    """Namespace. Null for a cluster-scoped object."""
     name: str
+    """Name."""
     fields: list[FieldChange]
+    """Fields that differ."""
     more: int
+    """Number of further fields that are not listed."""
 
     @classmethod
     def of(cls, row: ObjectRow) -> "ObjectChange":
@@ -55,23 +68,31 @@ class ObjectChange:
             kind=row.kind,
             namespace=row.namespace or None,
             name=row.name,
-            fields=[FieldChange.of(one) for one in row.fields],
+            fields=[FieldChange.of(change) for change in row.fields],
             more=row.more,
         )
 
 
 @strawberry.type
 class ServiceDiff:
-    """What differs between two states of a service. Values of Secrets are masked."""
+    """Differences between two rendered states of a service. Values of Secrets are masked."""
 
     service_id: strawberry.ID
+    """ID of the service."""
     old_digest: str | None
+    """Digest of the old bundle. Null if there was none."""
     new_digest: str
+    """Digest of the new bundle."""
     sha: str | None
+    """Commit of the new bundle. Null if it was selected by digest."""
     added: int
+    """Number of new objects."""
     removed: int
+    """Number of removed objects."""
     changed: int
+    """Number of changed objects."""
     objects: list[ObjectChange]
+    """Objects that differ."""
 
     @classmethod
     def of(cls, row: ServiceRow) -> "ServiceDiff":
@@ -89,9 +110,13 @@ class ServiceDiff:
 
 @strawberry.type
 class AffectedService:
+    """A service that a commit affects."""
+
     id: strawberry.ID
     name: str
+    """Name of the service."""
     cluster: str
+    """Handle of the cluster."""
 
     @classmethod
     def of(cls, row: Placed) -> "AffectedService":
@@ -100,16 +125,24 @@ class AffectedService:
 
 @strawberry.type
 class FleetDiffGroup:
-    """Services for which a commit means the same. With an `error` it does not render for them."""
+    """Services for which a commit has the same effect."""
 
     old_digest: str | None
+    """Digest of the old bundle."""
     new_digest: str | None
+    """Digest of the new bundle. Null if rendering failed."""
     error: str | None
+    """Rendering error. Null if rendering succeeded."""
     added: int
+    """Number of new objects per service."""
     removed: int
+    """Number of removed objects per service."""
     changed: int
+    """Number of changed objects per service."""
     objects: list[ObjectChange]
+    """Objects that differ."""
     services: list[AffectedService]
+    """Services of the group."""
 
     @classmethod
     def of(cls, row: FleetGroup) -> "FleetDiffGroup":
@@ -121,38 +154,42 @@ class FleetDiffGroup:
             removed=row.difference.removed,
             changed=row.difference.changed,
             objects=_objects(row.difference),
-            services=[AffectedService.of(one) for one in row.members],
+            services=[AffectedService.of(member) for member in row.members],
         )
 
 
 @strawberry.type
 class FleetDiff:
-    """A commit's effect on all services that follow its repository.
-
-    `looked` services were compared, `untouched` of them stay as they are; the sums count objects
-    over all affected services. `more` counts groups beyond those listed.
-    """
+    """Effect of a commit on all services of its repository."""
 
     sha: str
+    """Full SHA of the commit."""
     looked: int
+    """Number of compared services."""
     untouched: int
+    """Number of services that stay as they are."""
     added: int
+    """Number of new objects over all services."""
     removed: int
+    """Number of removed objects over all services."""
     changed: int
+    """Number of changed objects over all services."""
     groups: list[FleetDiffGroup]
+    """Services grouped by effect. Limit: 200."""
     more: int
+    """Number of further groups that are not listed."""
 
     @classmethod
     def of(cls, row: FleetRow) -> "FleetDiff":
         sums = {
-            name: sum(getattr(one.difference, name) * len(one.members) for one in row.groups)
+            name: sum(getattr(group.difference, name) * len(group.members) for group in row.groups)
             for name in ("added", "removed", "changed")
         }
         return cls(
             sha=row.commit.sha,
             looked=row.looked,
             untouched=row.untouched,
-            groups=[FleetDiffGroup.of(one) for one in row.groups],
+            groups=[FleetDiffGroup.of(group) for group in row.groups],
             more=row.more,
             **sums,
         )
@@ -160,10 +197,7 @@ class FleetDiff:
 
 @strawberry.type
 class DiffQuery:
-    @strawberry.field(
-        description="What a ref would make of a service, or what differs between two digests "
-        "that it has had; without `oldDigest`, from what it has now."
-    )
+    @strawberry.field
     async def service_diff(
         self,
         info: Info,
@@ -172,14 +206,20 @@ class DiffQuery:
         new_digest: str | None = None,
         old_digest: str | None = None,
     ) -> ServiceDiff:
+        """Effect of a ref on a service, or the difference between two digests that the service has
+        had.
+
+        Args:
+            id: ID of the service.
+            ref: Branch, tag or commit to render.
+            new_digest: Digest of the new bundle. Use it instead of `ref`.
+            old_digest: Digest of the old bundle. Default: the desired one.
+        """
         diffs, actor = info.context.verbs.diffs, info.context.actor
         found = await diffs.of_service(actor, id, ref=ref, new=new_digest, old=old_digest)
         return ServiceDiff.of(found)
 
-    @strawberry.field(
-        description="What a ref of a repository would do to every service that follows it, "
-        "or to these of its services, whatever moves them."
-    )
+    @strawberry.field
     async def fleet_diff(
         self,
         info: Info,
@@ -187,10 +227,18 @@ class DiffQuery:
         ref: str,
         service_ids: list[strawberry.ID] | None = None,
     ) -> FleetDiff:
+        """Effect of a ref on the services of a repository.
+
+        Args:
+            repository_id: ID of the repository.
+            ref: Branch, tag or commit.
+            service_ids: IDs of services to compare. Default: all services that follow the
+                repository. Limit: 5,000.
+        """
         diffs, actor = info.context.verbs.diffs, info.context.actor
         only = frozenset(service_ids) if service_ids is not None else None
         return FleetDiff.of(await diffs.of_fleet(actor, repository_id, ref, only))
 
 
 def _objects(difference: Difference) -> list[ObjectChange]:
-    return [ObjectChange.of(one) for one in difference.objects]
+    return [ObjectChange.of(change) for change in difference.objects]

@@ -1,9 +1,9 @@
-"""Execution of queries whose answers are mostly plain attributes.
+"""Fast execution of queries for plain attributes.
 
-graphql-core spends microseconds on each value: a path, a resolve info, a resolver's call. Where a
-selection reads nothing but attributes, it is planned once and completed by a loop over getters.
-Whatever is unusual (a resolver, an error, a wrong type) is left to graphql-core as a whole, so
-answers are the same to the byte; `execute_field` and its kin stay the one place of errors.
+graphql-core spends microseconds on each value: a path, a resolve info, a call of a resolver. A
+selection of attributes only is planned once and completed by a loop over getters. graphql-core
+completes all other selections (a resolver, an error, a wrong type), so responses are identical to
+the byte and only graphql-core reports errors.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,22 +26,22 @@ from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 from strawberry.types.field import StrawberryField
 
 Complete = Callable[[Any], Any]
-"""Turns an attribute's value into what the answer holds; raises what makes it unusual."""
+"""Converts the value of an attribute for the response. Raises for unusual values."""
 Fields = dict[str, list[FieldDetails]]
-"""What is selected of an object: the nodes of each key of the answer."""
+"""Selection on an object: the nodes of each response key."""
 
 _LARGEST_INT = 2**31 - 1
 
 
 class _Unusual(Exception):
-    """This selection is for graphql-core."""
+    """graphql-core must complete this selection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a selection on one type is completed: quick keys here, the others by graphql-core.
+    """Execution plan of a selection: quick keys here, other keys by graphql-core.
 
-    `fields` is what was planned, held so that its identity stays its own.
+    The plan keeps a reference to `fields`, so that no other object gets its `id()`.
     """
 
     fields: Fields
@@ -50,7 +50,7 @@ class Plan:
 
 
 class FastExecution(StrawberryGraphQLCoreExecutionContext):
-    """Completes plain attributes without graphql-core's machinery for each field."""
+    """Completes plain attributes without the per-field cost of graphql-core."""
 
     def execute_fields(
         self,
@@ -60,7 +60,7 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
         grouped_field_set: Fields,
         position_context: Any,
     ) -> Any:
-        """The completed fields of an object, or an awaitable of them."""
+        """Returns the completed fields of an object, or an awaitable of them."""
         plan = self._planned(parent_type, grouped_field_set)
         complete = super().execute_fields
         if plan.quick is None or position_context is not None:
@@ -96,7 +96,7 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
         return Plan(fields, _object(quick) if quick else None, others)
 
     def _attribute(self, parent: GraphQLObjectType, details: list[FieldDetails]) -> Any:
-        """The attribute of a field, and how its values are completed."""
+        """Returns the attribute of a field and the completion of its values."""
         name = details[0].node.name.value
         field = self.schema.get_field(parent, name)
         attribute = _plain_attribute(field)
@@ -127,7 +127,7 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
 
 
 def _plain_attribute(field: GraphQLField | None) -> str | None:
-    """The attribute that a field of a strawberry type reads, if it does nothing else."""
+    """Returns the attribute that a field reads, if it does nothing else."""
     if field is None or field.args:
         return None
     known = field.extensions.get("strawberry-definition")
@@ -141,10 +141,9 @@ def _object(fields: Iterable[tuple[str, str, Complete]]) -> Complete:
         key, get, complete = keys[0], attrgetter(attributes[0]), completions[0]
         return lambda source: {key: complete(get(source))}
     get = attrgetter(*attributes)
-    # Which types every attribute may have to stand in the answer as it is: seen once, the whole
-    # object is one call into C.
-    same = [getattr(one, "same", frozenset()) for one in completions]
-    changed = [(i, one) for i, one in enumerate(completions) if not same[i]]
+    # Types whose values need no conversion: after one check, a whole object is one call into C.
+    same = [getattr(completion, "same", frozenset()) for completion in completions]
+    changed = [(i, completion) for i, completion in enumerate(completions) if not same[i]]
     known: set[tuple[type, ...]] = set()
 
     def complete_all(values: tuple[Any, ...], types: tuple[type, ...]) -> dict[str, Any]:
@@ -158,7 +157,7 @@ def _object(fields: Iterable[tuple[str, str, Complete]]) -> Complete:
         types = tuple(map(type, values))
         if types not in known:
             return complete_all(values, types)
-        done = dict(zip(keys, values))  # noqa: B905 - as many by construction
+        done = dict(zip(keys, values))  # noqa: B905 - equal lengths by construction
         for i, change in changed:
             done[keys[i]] = change(values[i])
         return done
@@ -170,7 +169,7 @@ def _list(inner: Complete) -> Complete:
     def complete(value: Any) -> list[Any]:
         if type(value) is not list and type(value) is not tuple:
             raise _Unusual
-        return [inner(one) for one in value]
+        return [inner(item) for item in value]
 
     return complete
 
@@ -186,7 +185,7 @@ def _nullable(inner: Complete) -> Complete:
 
 
 def _leaf(kind: GraphQLScalarType | GraphQLEnumType) -> Complete:
-    """Coerces as the type does; values of `same` types would come out as they went in."""
+    """Coerces like the type; values of `same` types stay as they are."""
     coerce = kind.coerce_output_value
     same = _SAME.get(kind.name, frozenset())
 

@@ -1,4 +1,4 @@
-"""All of the API that is about services for many clusters."""
+"""The part of the API for services in many clusters."""
 
 import strawberry
 
@@ -11,9 +11,9 @@ from controlplane.graphql.sets import SetMutation, SetQuery
 
 @strawberry.type
 class FleetQuery(GlobalQuery, SetQuery, NamespaceQuery, ClusterGroupQuery, ComponentQuery):
-    """What can be asked of them."""
+    """Queries of services in many clusters."""
 
 
 @strawberry.type
 class FleetMutation(GlobalMutation, SetMutation, NamespaceMutation, ClusterGroupMutation):
-    """What can be changed of them."""
+    """Mutations of services in many clusters."""

@@ -20,36 +20,48 @@ strawberry.enum(Layer, name="ContextLayer")
 
 @strawberry.type
 class ServiceExport:
-    """A value that a service offers, as JSON; `shared`: to other projects as well."""
+    """A value that a service exports."""
 
     name: str
+    """Name of the export."""
     type: ValueType
+    """Type of the value."""
     value: Json
+    """Value as JSON."""
     shared: bool
+    """True if services of other projects may import the value."""
 
     @classmethod
-    def of(cls, one: Export) -> "ServiceExport":
-        return cls(name=one.name, type=one.type, value=Json(one.value), shared=one.shared)
+    def of(cls, export: Export) -> "ServiceExport":
+        return cls(
+            name=export.name, type=export.type, value=Json(export.value), shared=export.shared
+        )
 
 
 @strawberry.type
 class FlowImport:
-    """An import. `value` is what it comes to now, as JSON; `origin` says where from."""
+    """An import of a service."""
 
     alias: str
+    """Name in the importing service, as in `${imports.ALIAS}`."""
     source_id: strawberry.ID
+    """ID of the exporting service."""
     export: str
+    """Name of the export."""
     default: Json | None
+    """Value as JSON while the export does not exist."""
     value: Json | None
+    """Current value as JSON. Null if it cannot be resolved."""
     origin: list[str]
+    """Exports that the value comes from, nearest first, such as `dev/db.host`. Limit: 32."""
 
     @classmethod
-    def of(cls, one: Import, found: Flowing | None) -> "FlowImport":
+    def of(cls, imported: Import, found: Flowing | None) -> "FlowImport":
         return cls(
-            alias=one.alias,
-            source_id=strawberry.ID(one.source),
-            export=one.export,
-            default=_json(one.default),
+            alias=imported.alias,
+            source_id=strawberry.ID(imported.source),
+            export=imported.export,
+            default=_json(imported.default),
             value=_json(found.value) if found else None,
             origin=list(found.origin) if found else [],
         )
@@ -57,41 +69,55 @@ class FlowImport:
 
 @strawberry.type
 class ServiceFlow:
-    """What a service exports and imports. `problem`: why its imports cannot be had now."""
+    """Exports and imports of a service."""
 
     service_id: strawberry.ID
+    """ID of the service."""
     exports: list[ServiceExport]
+    """Exported values."""
     imports: list[FlowImport]
+    """Imported values."""
     problem: str | None
+    """Reason for imports that cannot be resolved. Null if there is none."""
 
     @classmethod
     def of(cls, view: FlowView) -> "ServiceFlow":
         return cls(
             service_id=strawberry.ID(view.service.id),
-            exports=[ServiceExport.of(one) for one in view.exports],
-            imports=[FlowImport.of(one, view.values.get(one.alias)) for one in view.imports],
+            exports=[ServiceExport.of(export) for export in view.exports],
+            imports=[
+                FlowImport.of(imported, view.values.get(imported.alias))
+                for imported in view.imports
+            ],
             problem=view.problem or None,
         )
 
 
 @strawberry.type
 class FlowService:
-    """A service that a change reaches; those first from which others import."""
+    """A service that a change of exports affects."""
 
     service_id: strawberry.ID
+    """ID of the service."""
     name: str
+    """Name of the service."""
     cluster_id: strawberry.ID
+    """ID of the cluster."""
 
 
 @strawberry.type
 class ContextOverride:
-    """What a project, a cluster group or a cluster has otherwise than a context says."""
+    """Values of a service context that differ for a project, cluster group or cluster."""
 
     id: strawberry.ID
     layer: Layer
+    """Layer of the override."""
     place_id: strawberry.ID
+    """ID of the project, cluster group or cluster."""
     configuration: Map
+    """Values by key."""
     actor: str
+    """E-mail address of the user who saved the override."""
     updated_at: datetime
 
     @classmethod
@@ -108,24 +134,32 @@ class ContextOverride:
 
 @strawberry.type
 class ContextValue:
-    """A value that a service finds in a context, and the layer that it is from; of secret ones only
-    that they are there."""
+    """A value of a service context as one service sees it. Secret values are not returned."""
 
     service_id: strawberry.ID
+    """ID of the service."""
     context: str
+    """Name of the context."""
     key: str
+    """Key of the value."""
     value: Json | None
+    """Value as JSON. Null for a secret."""
     origin: str
+    """Origin of the value: `context`, `default`, `secret`, or a layer such as `group eu`."""
 
 
 @strawberry.input
 class ServiceExportAttributes:
-    """`value` is any JSON, as text."""
+    """A value to export."""
 
     name: str
+    """Name of the export: letters, digits and `_`. Limit: 63 characters."""
     type: ValueType
+    """Type of the value."""
     value: Json
+    """Value as JSON. Limit: 64 KiB."""
     shared: bool = False
+    """True lets services of other projects import the value."""
 
     def export(self) -> Export:
         return Export(self.name, self.type, self.value, self.shared)
@@ -133,12 +167,16 @@ class ServiceExportAttributes:
 
 @strawberry.input
 class ServiceImportAttributes:
-    """`default` counts while there is no such export."""
+    """A value to import."""
 
     alias: str
+    """Name in the importing service: letters, digits and `_`. Limit: 63 characters."""
     source_id: strawberry.ID
+    """ID of the exporting service."""
     export: str
+    """Name of the export."""
     default: Json | None = None
+    """Value as JSON while the export does not exist. Null: the export is required."""
 
     def taken(self) -> Import:
         return Import(self.alias, str(self.source_id), self.export, self.default)
@@ -146,19 +184,24 @@ class ServiceImportAttributes:
 
 @strawberry.input
 class ServiceFlowAttributes:
-    """Each list is given as a whole; what is left out stays."""
+    """Exports and imports of a service. A list that is null or absent stays as it is."""
 
     exports: list[ServiceExportAttributes] | None = None
+    """Values to export. Replaces the whole list. Limit: 200."""
     imports: list[ServiceImportAttributes] | None = None
+    """Values to import. Replaces the whole list. Limit: 200."""
 
 
 @strawberry.input
 class ContextOverrideAttributes:
-    """What a project, a cluster group or a cluster has otherwise, as a JSON object."""
+    """Values of a service context that differ for a project, cluster group or cluster."""
 
     layer: Layer
+    """Layer of the override."""
     place_id: strawberry.ID
+    """ID of the project, cluster group or cluster."""
     configuration: Json
+    """JSON object with values by key."""
 
     def override(self) -> Override:
         return Override(self.layer, self.place_id, _object(self.configuration))
@@ -166,13 +209,23 @@ class ContextOverrideAttributes:
 
 @strawberry.type
 class FlowQuery:
-    @strawberry.field(description="What a service exports and imports.")
+    @strawberry.field
     async def service_flow(self, info: Info, service_id: strawberry.ID) -> ServiceFlow:
+        """Exports and imports of a service.
+
+        Args:
+            service_id: ID of the service.
+        """
         view = await info.context.verbs.flows.get(info.context.actor, service_id)
         return ServiceFlow.of(view)
 
-    @strawberry.field(description="Who a change of a service's exports reaches, in order.")
+    @strawberry.field
     async def affected_services(self, info: Info, service_id: strawberry.ID) -> list[FlowService]:
+        """Services that a change of a service's exports affects, exporting services first.
+
+        Args:
+            service_id: ID of the exporting service.
+        """
         rows = await info.context.verbs.flows.affected(info.context.actor, service_id)
         return [
             FlowService(
@@ -183,15 +236,25 @@ class FlowQuery:
             for row in rows
         ]
 
-    @strawberry.field(description="What places have otherwise than a context says.")
+    @strawberry.field
     async def context_overrides(self, info: Info, id: strawberry.ID) -> list[ContextOverride]:
+        """Overrides of a service context.
+
+        Args:
+            id: ID of the service context.
+        """
         rows = await info.context.verbs.contexts.overrides(info.context.actor, id)
         return [ContextOverride.of(row) for row in rows]
 
-    @strawberry.field(description="What a service finds in its contexts, and where it is from.")
+    @strawberry.field
     async def service_context_values(
         self, info: Info, service_id: strawberry.ID
     ) -> list[ContextValue]:
+        """Values of all contexts as one service sees them, with their origin.
+
+        Args:
+            service_id: ID of the service.
+        """
         context = info.context
         service = await context.verbs.services.get(context.actor, service_id)
         found = await context.verbs.contexts.values(context.actor, service)
@@ -200,33 +263,36 @@ class FlowQuery:
                 service_id=service_id,
                 context=name,
                 key=key,
-                value=_json(one.value),
-                origin=one.origin,
+                value=_json(value.value),
+                origin=value.origin,
             )
             for name, values in sorted(found.items())
-            for key, one in sorted(values.items())
+            for key, value in sorted(values.items())
         ]
 
 
 @strawberry.type
 class FlowMutation:
-    @strawberry.mutation(description="Let a service export and import exactly this.")
+    @strawberry.mutation
     async def save_service_flow(
         self, info: Info, service_id: strawberry.ID, attributes: ServiceFlowAttributes
     ) -> ServiceFlow:
+        """Replaces the exports and imports of a service.
+
+        Args:
+            service_id: ID of the service.
+            attributes: Exports and imports.
+        """
         exports, imports = attributes.exports, attributes.imports
         view = await info.context.verbs.flows.save(
             info.context.actor,
             service_id,
-            None if exports is None else [one.export() for one in exports],
-            None if imports is None else [one.taken() for one in imports],
+            None if exports is None else [export.export() for export in exports],
+            None if imports is None else [imported.taken() for imported in imports],
         )
         return ServiceFlow.of(view)
 
-    @strawberry.mutation(
-        description="Say what a project, a cluster group or a cluster has otherwise than a context "
-        "says, as a whole; an empty object ends it."
-    )
+    @strawberry.mutation
     async def override_service_context(
         self,
         info: Info,
@@ -235,6 +301,14 @@ class FlowMutation:
         place_id: strawberry.ID,
         configuration: Json,
     ) -> ContextOverride | None:
+        """Replaces the override of a service context for a project, cluster group or cluster.
+
+        Args:
+            id: ID of the service context.
+            layer: Layer of the override.
+            place_id: ID of the project, cluster group or cluster.
+            configuration: JSON object with values by key. An empty object removes the override.
+        """
         values = _object(configuration)
         contexts, actor = info.context.verbs.contexts, info.context.actor
         row = await contexts.override(actor, id, layer, place_id, values)

@@ -1,4 +1,4 @@
-"""Gates in the API: what they ask, as it comes in and as it is shown."""
+"""Gates in the API: inputs, settings and state."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -39,9 +39,11 @@ from fleet.errors import Invalid
 from fleet.identity import ClusterId
 from fleet.thresholds import Comparison
 
-strawberry.enum(GateKind, name="GateType")
-strawberry.enum(StepKind, name="StepType")
-strawberry.enum(GateStatus, name="GateState")
+strawberry.enum(GateKind, name="GateType", description="Kind of a gate.")
+strawberry.enum(StepKind, name="StepType", description="Kind of a workflow step.")
+strawberry.enum(
+    GateStatus, name="GateState", description="State of a gate or of an automated check."
+)
 strawberry.enum(Several, name="MetricSeveral")
 
 _HIDDEN = frozenset(("kind", "sealed"))
@@ -49,50 +51,68 @@ _HIDDEN = frozenset(("kind", "sealed"))
 
 @strawberry.type
 class GateApproval:
+    """Approval of a release at a gate."""
+
     actor: str
+    """E-mail address of the approver."""
     at: datetime
+    """Time of the approval."""
     comment: str
+    """Comment of the approver."""
 
 
 @strawberry.type
 class GateOutput:
-    """What a job has told: a container's last words, or a line NAME=VALUE of them."""
+    """Output of a job: a termination message, or a line `NAME=VALUE` of it."""
 
     name: str
+    """Name of the container or of the value."""
     value: str
+    """Text of the output."""
 
 
 @strawberry.type
 class GateMeasurement:
-    """What a metric gave for a release: the first ten series, over the baseline if there is one."""
+    """Result of a metric query for a release."""
 
     at: datetime
+    """Time of the query."""
     step: str
+    """Name of the gate or of its step."""
     release: int
+    """Number of the release. 0 for a release that no longer exists."""
     passed: bool
+    """True if the values met the threshold."""
     values: list[float]
+    """Values of the first ten series, divided by the baseline if there is one."""
 
     @classmethod
-    def of(cls, one: Measurement) -> "GateMeasurement":
+    def of(cls, measurement: Measurement) -> "GateMeasurement":
         return cls(
-            at=one.at,
-            step=one.step,
-            release=one.release,
-            passed=one.passed,
-            values=list(one.values),
+            at=measurement.at,
+            step=measurement.step,
+            release=measurement.release,
+            passed=measurement.passed,
+            values=list(measurement.values),
         )
 
 
 @strawberry.type
 class GateCheck:
-    """A step of a gate that asks workers; `jobId` is the job of a cluster, with its log."""
+    """State of an automated check of a gate."""
 
     step: str
+    """Name of the gate or of its step."""
     state: GateStatus
+    """State of the check."""
     reason: str
+    """Reason of the state."""
     attempt: int
+    """Number of the current attempt, from 1."""
     job_id: strawberry.ID | None
+    """ID of the cluster job. Null for other checks."""
     outputs: list[GateOutput]
+    """Outputs of the job. Limit: 64."""
 
     @classmethod
     def of(cls, step: str, check: CheckState) -> "GateCheck":
@@ -110,33 +130,42 @@ class GateCheck:
 
 @strawberry.type
 class PipelineGate:
-    """`digests` of the edge are what an approval is bound to.
-
-    `settings` is what the gate asks, as JSON in the words of PipelineGateAttributes, without
-    what is the default. `awaitsDecision`: it is a person's turn to approve or to reject.
-    """
+    """A gate before a stage, or the workflow of a stage, with its state for the current release."""
 
     id: strawberry.ID
     name: str
+    """Name of the gate."""
     type: GateKind
+    """Kind of gate."""
     state: GateStatus
+    """State of the gate for the current release."""
     reason: str
+    """Reason of the state."""
     quorum: int | None
+    """Number of required approvals. Null for other kinds of gates."""
     not_author: bool | None
+    """True if the author of the release may not approve. Null for other kinds of gates."""
     soak_seconds: int | None
+    """Soak time in seconds. Null for other kinds of gates."""
     approvals: list[GateApproval]
+    """Approvals of the current release."""
     skipped: str | None
+    """User and reason if the gate was skipped. Null otherwise."""
     settings: str
+    """Settings as JSON with the field names of `PipelineGateAttributes`, without defaults."""
     checks: list[GateCheck]
+    """State of each automated check."""
     awaits_decision: bool
+    """True if a person can approve or reject now."""
     rule: strawberry.Private[Rule]
 
-    @strawberry.field(description="What its metrics gave, the newest last: 240 answers at most.")
+    @strawberry.field
     async def measured(self, info: Info) -> list[GateMeasurement]:
-        if not any(isinstance(one, MetricRule) for one in rules_of(self.rule)):
+        """Results of metric queries, newest last. Limit: 240."""
+        if not any(isinstance(rule, MetricRule) for rule in rules_of(self.rule)):
             return []
         rows = await info.context.verbs.pipelines.measured(self.id)
-        return [GateMeasurement.of(one) for one in rows]
+        return [GateMeasurement.of(row) for row in rows]
 
     @classmethod
     def of(cls, gate: model.Gate, state: GateState) -> "PipelineGate":
@@ -152,8 +181,8 @@ class PipelineGate:
             not_author=approval.not_author if approval else None,
             soak_seconds=rule.seconds if isinstance(rule, SoakRule) else None,
             approvals=[
-                GateApproval(actor=one.actor, at=one.at, comment=one.comment)
-                for one in state.approvals
+                GateApproval(actor=approval.actor, at=approval.at, comment=approval.comment)
+                for approval in state.approvals
             ],
             skipped=state.skipped or None,
             settings=orjson.dumps(_settings(rule, gate.patience)).decode(),
@@ -165,72 +194,103 @@ class PipelineGate:
 
 @strawberry.input
 class GateHoursAttributes:
-    """Weekdays are numbers from 0, Monday; an end not after the begin is of the next day."""
+    """A daily time window on some weekdays."""
 
     weekdays: list[int]
+    """Weekdays as numbers from 0 (Monday) to 6 (Sunday)."""
     begin: time
+    """Start of the window in local time."""
     end: time
+    """End of the window in local time. An end before or at the start means the next day."""
 
 
 @strawberry.input
 class GatePeriodAttributes:
+    """A period without releases."""
+
     begin: datetime
+    """Start of the period."""
     end: datetime
+    """End of the period."""
     reason: str = ""
+    """Reason shown to users. Default: none."""
 
 
 @strawberry.input
 class GateCalendarAttributes:
-    """`zone` is an IANA name; without hours it is always open, but for holidays and freezes."""
+    """A calendar of release windows."""
 
     zone: str = "UTC"
+    """IANA time zone, such as `Europe/Berlin`. Default: `UTC`."""
     hours: list[GateHoursAttributes] | None = None
+    """Windows in which releases pass. Default: always. Limit: 50."""
     holidays: list[date] | None = None
+    """Dates without releases. Limit: 1,000."""
     freezes: list[GatePeriodAttributes] | None = None
+    """Periods without releases. Limit: 1,000."""
 
     def calendar(self) -> Calendar:
-        hours = tuple(Hours(tuple(one.weekdays), one.begin, one.end) for one in self.hours or ())
-        freezes = tuple(Period(one.begin, one.end, one.reason) for one in self.freezes or ())
+        hours = tuple(
+            Hours(tuple(window.weekdays), window.begin, window.end) for window in self.hours or ()
+        )
+        freezes = tuple(
+            Period(freeze.begin, freeze.end, freeze.reason) for freeze in self.freezes or ()
+        )
         return Calendar(self.zone, hours, tuple(self.holidays or ()), freezes)
 
 
 @strawberry.input
 class GateJobAttributes:
-    """`manifest` is the JSON of a Job or a Pod; without a cluster that of the target's first."""
+    """A job that decides at a gate."""
 
     namespace: str
+    """Namespace of the job."""
     manifest: str
+    """JSON of a `batch/v1` Job or a `v1` Pod, which may contain `${release}`, `${commit}`,
+    `${stage}` and `${steps.NAME.OUTPUT}`. Limit: 512 KiB."""
     cluster_id: strawberry.ID | None = None
+    """ID of the cluster. Default: the cluster of the target stage's first service."""
     timeout_seconds: int = 3600
+    """Timeout in seconds. Default: 3,600. Limit: 604,800."""
 
     def rule(self) -> JobRule:
         try:
             manifest = orjson.loads(self.manifest)
         except orjson.JSONDecodeError:
-            raise Invalid("is not JSON", field="job.manifest") from None
+            raise Invalid("is not valid JSON", field="job.manifest") from None
         if not isinstance(manifest, dict):
-            raise Invalid("is no object", field="job.manifest")
+            raise Invalid("must be a JSON object", field="job.manifest")
         cluster = ClusterId(self.cluster_id) if self.cluster_id else None
         return JobRule(self.namespace, manifest, cluster, self.timeout_seconds)
 
 
 @strawberry.input
 class GateMetricAttributes:
-    """PromQL asked at `url`, or in a cluster of `service` (namespace/name:port)."""
+    """A PromQL query that decides at a gate. Give either `url`, or `clusterId` and `service`."""
 
     query: str
+    """PromQL query. Limit: 10,000 characters."""
     threshold: float
+    """Threshold for the value."""
     comparison: Comparison = Comparison.AT_MOST
+    """Comparison of the value with the threshold. Default: `AT_MOST`."""
     url: str = ""
+    """URL of a Prometheus server that the control plane queries."""
     cluster_id: strawberry.ID | None = None
+    """ID of the cluster whose agent queries Prometheus."""
     service: str = ""
+    """Prometheus in that cluster, as `namespace/name:port`."""
     baseline: str = ""
+    """PromQL query for a baseline. The value is divided by it before the comparison. Default: none.
+    """
     several: Several = Several.ALL
+    """Meaning of several series. Default: `ALL`."""
     empty_passes: bool = False
+    """True if a query without series passes. Default: false."""
 
     def rule(self) -> MetricRule:
         if self.service and not self.cluster_id:
-            raise Invalid("a service is of a cluster", field="metric.clusterId")
+            raise Invalid("is required with metric.service", field="metric.clusterId")
         return MetricRule(
             query=self.query,
             threshold=self.threshold,
@@ -246,12 +306,17 @@ class GateMetricAttributes:
 
 @strawberry.input
 class GateHttpAttributes:
-    """`secret` (whsec_…) signs the request as Standard Webhooks do; it is never shown again."""
+    """A signed POST request whose response decides at a gate. Status 202, 409, 425, 429 and 503
+    mean "not yet"."""
 
     url: str
+    """URL of the endpoint. Limit: 2,000 characters."""
     status: int = 0
+    """Required status. Default: 0, any status from 200 to 299."""
     contains: str = ""
+    """Text that the body must contain. Default: none."""
     secret: str | None = None
+    """Signing secret `whsec_…` (Standard Webhooks). Never returned. Null keeps the current one."""
 
     def rule(self) -> HttpRule:
         return HttpRule(self.url, self.status, self.contains, sealed=self.secret or "")
@@ -259,35 +324,60 @@ class GateHttpAttributes:
 
 @strawberry.input
 class GateVersionAttributes:
-    """`range` as of npm: ^1.2, >=2 <3."""
+    """A version of another service that decides at a gate."""
 
     service: str
+    """Name of the service in the clusters of the target stage."""
     range: str
+    """Version range in the syntax of npm, such as `^1.2` or `>=2 <3`."""
 
 
 @strawberry.input
 class PipelineRuleAttributes:
-    """What is asked, and how patiently."""
+    """Settings of a gate or a workflow step."""
 
     name: str
+    """Name, unique on the edge or in the workflow. Limit: 63 characters for steps, 255 for gates.
+    """
     quorum: int | None = None
+    """APPROVAL: number of required approvals. Default: 1. Limit: 20."""
     not_author: bool | None = None
+    """APPROVAL: true keeps the author of the release from approving. Default: true."""
     people: list[str] | None = None
+    """APPROVAL: e-mail addresses of possible approvers. Default: everybody with the permission.
+    Limit: 100."""
     groups: list[str] | None = None
+    """APPROVAL: names of groups of possible approvers. Default: everybody with the permission.
+    Limit: 100."""
     soak_seconds: int | None = None
+    """SOAK: seconds for which the source stage must stay healthy. Limit: 7,776,000 (90 days)."""
     wait_seconds: int | None = None
+    """WAIT: seconds to wait. Limit: 7,776,000 (90 days)."""
     instructions: str = ""
+    """MANUAL: instructions for the person who confirms. Limit: 10,000 characters."""
     account: str = ""
+    """EXTERNAL: e-mail address of the account that answers."""
     secret: str | None = None
+    """EXTERNAL: secret `whsec_…` that signs answers. Never returned. Null keeps the current one."""
     calendar: GateCalendarAttributes | None = None
+    """WINDOW: calendar of release windows."""
     job: GateJobAttributes | None = None
+    """JOB: job to run."""
     metric: GateMetricAttributes | None = None
+    """METRIC: query to evaluate."""
     http: GateHttpAttributes | None = None
+    """HTTP: endpoint to call."""
     version: GateVersionAttributes | None = None
+    """VERSION: service and version range."""
     timeout_seconds: int = 0
+    """Timeout of one attempt in seconds. Default: 0, one hour for checks and none for people and
+    calendars. Limit: 7,776,000."""
     attempts: int = 1
+    """Maximum number of attempts. Default: 1. Limit: 20."""
     backoff_seconds: int = 10
+    """Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10."""
     interval_seconds: int = 15
+    """Seconds between two polls of an undecided check. Default: 15. Limit: 3,600."""
 
     def patience(self) -> Patience:
         return Patience(
@@ -295,19 +385,21 @@ class PipelineRuleAttributes:
         )
 
     def needed(self, name: str) -> Any:
-        """A field without which this type cannot be. Invalid: it is not given."""
+        """Returns a required field of this type. Invalid: it is absent."""
         value = getattr(self, name)
         if value is None:
-            raise Invalid(f"this type needs {_camel(name)}", field=self.name)
+            raise Invalid(f"this type requires {_camel(name)}", field=self.name)
         return value
 
 
 @strawberry.input
 class PipelineStepAttributes(PipelineRuleAttributes):
-    """A step of a workflow; it begins when all of `after` have passed."""
+    """A step of a workflow."""
 
     type: StepKind
+    """Kind of step. It determines the fields that apply."""
     after: list[str] | None = None
+    """Names of steps that must pass first. Default: none."""
 
     def step(self) -> Step:
         rule = _STEPS[self.type](self)
@@ -316,31 +408,30 @@ class PipelineStepAttributes(PipelineRuleAttributes):
 
 @strawberry.input
 class PipelineGateAttributes(PipelineRuleAttributes):
-    """APPROVAL takes `quorum` (default 1), `notAuthor` (default true), `people`, `groups`.
-
-    SOAK takes `soakSeconds`, MANUAL `instructions`, EXTERNAL `account` and, for calls that are
-    signed, `secret` (whsec_…; one that was given stays), WINDOW `calendar`,
-    WORKFLOW `steps`; JOB, METRIC, HTTP and VERSION what is named like them.
-    """
+    """A gate on an edge of a pipeline."""
 
     type: GateKind
+    """Kind of gate. It determines the fields that apply."""
     steps: list[PipelineStepAttributes] | None = None
+    """WORKFLOW: steps of the workflow. Limit: 50, with at most one APPROVAL."""
 
     def rule(self) -> Rule:
         if self.type is GateKind.WORKFLOW:
-            return WorkflowRule(tuple(one.step() for one in self.steps or ()))
+            return WorkflowRule(tuple(step.step() for step in self.steps or ()))
         return _RULES[self.type](self)
 
 
 @strawberry.input
 class PipelineWorkflowAttributes:
-    """The steps of a stage's own workflow; `timeoutSeconds` is for all of it, 0: no end."""
+    """Workflow that runs in a stage after its services are healthy."""
 
     steps: list[PipelineStepAttributes]
+    """Steps of the workflow. Limit: 50, with at most one APPROVAL."""
     timeout_seconds: int = 0
+    """Timeout of the whole workflow in seconds. Default: 0, none. Limit: 7,776,000."""
 
     def rule(self) -> WorkflowRule:
-        return WorkflowRule(tuple(one.step() for one in self.steps))
+        return WorkflowRule(tuple(step.step() for step in self.steps))
 
     def patience(self) -> Patience:
         return Patience(self.timeout_seconds)
@@ -386,7 +477,7 @@ _RENAMED = {GateKind.SOAK: "soakSeconds", StepKind.WAIT: "waitSeconds"}
 
 
 def _settings(rule: Any, patience: Patience) -> dict[str, Any]:
-    """A rule in the words of its attributes."""
+    """Returns the settings of a rule with the field names of its input."""
     return _words_of(rule) | words(patience)
 
 
@@ -395,8 +486,8 @@ def _words_of(rule: Any) -> dict[str, Any]:
         return {"steps": [_step(step) for step in rule.steps]}
     if rule.kind in _RENAMED:
         return {_RENAMED[rule.kind]: rule.seconds}
-    told = words(rule)
-    return {_NESTED[rule.kind]: told} if rule.kind in _NESTED else told
+    settings = words(rule)
+    return {_NESTED[rule.kind]: settings} if rule.kind in _NESTED else settings
 
 
 def _step(step: Step) -> dict[str, Any]:
@@ -406,25 +497,25 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def words(value: Any) -> Any:
-    """A value of the domain as JSON, in camel case, without what is the default."""
+    """Converts a value of the domain to JSON: camel case, without defaults."""
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, tuple | list):
-        return [words(one) for one in value]
+        return [words(item) for item in value]
     if not is_dataclass(value):
         return dict(value) if isinstance(value, Mapping) else value
-    told = {}
-    for one in fields(value):
-        current = getattr(value, one.name)
-        if one.name not in _HIDDEN and current != _default(one):
-            told[_camel(one.name)] = words(current)
-    return told
+    settings = {}
+    for member in fields(value):
+        current = getattr(value, member.name)
+        if member.name not in _HIDDEN and current != _default(member):
+            settings[_camel(member.name)] = words(current)
+    return settings
 
 
-def _default(one: Any) -> Any:
-    return one.default_factory() if one.default_factory is not MISSING else one.default
+def _default(member: Any) -> Any:
+    return member.default_factory() if member.default_factory is not MISSING else member.default
 
 
 def _camel(name: str) -> str:

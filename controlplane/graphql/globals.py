@@ -39,11 +39,14 @@ from fleet.errors import Invalid
 
 @strawberry.type
 class GlobalServiceDelta:
-    """A field that a cluster has otherwise; values are JSON, null where there is none."""
+    """A field that differs from the template in one cluster."""
 
     field: str
+    """Name of the field."""
     inherited: str | None
+    """Value of the template as JSON. Null if the template has none."""
     effective: str | None
+    """Value in the cluster as JSON. Null if the cluster has none."""
 
     @classmethod
     def of(cls, row: Delta) -> "GlobalServiceDelta":
@@ -52,16 +55,20 @@ class GlobalServiceDelta:
 
 @strawberry.type
 class GlobalServiceCluster:
-    """What one cluster has of a global service: the template with what is otherwise there.
-
-    `id` is the cluster's."""
+    """A global service as one cluster sees it."""
 
     id: strawberry.ID
+    """ID of the cluster."""
     cluster: Cluster
+    """The cluster."""
     effective: ServiceTemplate
+    """Template with the overrides of the cluster."""
     delta: list[GlobalServiceDelta]
+    """Fields that differ from the template."""
     overridden_by: str | None
+    """E-mail address of the user who saved the overrides. Null without overrides."""
     overridden_at: datetime | None
+    """Time of the last change of the overrides. Null without overrides."""
 
     @classmethod
     def of(cls, view: ClusterView) -> "GlobalServiceCluster":
@@ -70,7 +77,7 @@ class GlobalServiceCluster:
             id=strawberry.ID(view.cluster.id),
             cluster=Cluster.of(view.cluster),
             effective=ServiceTemplate.of(view.effective),
-            delta=[GlobalServiceDelta.of(one) for one in view.delta],
+            delta=[GlobalServiceDelta.of(delta) for delta in view.delta],
             overridden_by=row.actor if row else None,
             overridden_at=row.updated_at if row else None,
         )
@@ -78,23 +85,35 @@ class GlobalServiceCluster:
 
 @strawberry.type
 class GlobalService:
-    """One definition of a service, replicated to every cluster that fits."""
+    """A service that Towline replicates to every matching cluster."""
 
     id: strawberry.ID
     name: str
+    """Unique name."""
     distro: Distribution | None
+    """Required distribution. Same as in `selector`."""
     tags: list[Tag]
+    """Required tags. Same as in `selector`."""
     selector: ClusterSelector
+    """Conditions on clusters."""
     on_leave: Leave
+    """Handling of services on clusters that no longer match."""
     on_delete: Leave
+    """Handling of services when the global service is deleted."""
     deletion_budget: int
+    """Maximum number of removals in one evaluation without a confirmation."""
     template: ServiceTemplate | None
+    """Template of the services. Null if `service` is the template."""
     service: ServiceDeployment | None
+    """Service that is the template. Null if `template` is set."""
     project: Project | None
+    """Project whose clusters can match. Null: clusters of all projects."""
     state: DefinitionState
+    """Result of the last evaluation."""
     inserted_at: datetime
     updated_at: datetime
     provider: ClusterProvider | None = None
+    """Always null. Present for compatibility."""
 
     @classmethod
     def of(
@@ -124,25 +143,37 @@ class GlobalService:
 
 @strawberry.input
 class GlobalServiceAttributes:
-    """Which clusters, and what becomes of services on those that no longer fit (`cascade`), or
-    when all is deleted (`onDelete`, else as `cascade`). More removals in one look than the
-    `deletionBudget` wait until they are confirmed."""
+    """Fields of a global service. A field that is null or absent stays as it is."""
 
     name: str
+    """Unique name."""
     tags: list[TagAttributes] | None = None
+    """Required tags. Limit: 64."""
     distro: Distribution | None = None
+    """Required distribution."""
     provider_id: strawberry.ID | None = None
+    """Not supported. Select clusters by tags."""
     project_id: strawberry.ID | None = None
+    """ID of the project whose clusters can match. Default: clusters of all projects."""
     group_ids: list[strawberry.ID] | None = None
+    """IDs of cluster groups. One of them is enough. Limit: 1,000."""
     ignore_clusters: list[strawberry.ID] | None = None
+    """IDs of clusters that never match. Limit: 1,000."""
     template: ServiceDeploymentAttributes | None = None
+    """Template of the services. Give it or a service ID."""
     cascade: CascadeAttributes | None = None
+    """Handling of services on clusters that no longer match. Default: detach."""
     on_delete: Leave | None = None
+    """Handling of services when the global service is deleted. Default: same as `cascade`."""
     deletion_budget: int | None = None
+    """Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit:
+    100,000."""
 
     def change(self, service_id: str | None = None) -> GlobalChange:
         if self.provider_id:
-            raise Invalid("there are no providers here: choose by tags", field="providerId")
+            raise Invalid(
+                "providers are not supported; select clusters by tags", field="providerId"
+            )
         selector = selector_fields(
             self.tags,
             distribution=self.distro,
@@ -160,29 +191,37 @@ class GlobalServiceAttributes:
 
 @strawberry.input
 class GlobalOverrideAttributes(ServiceUpdateAttributes):
-    """What one cluster has otherwise, as a whole. A value that is null takes the one of the
-    template away; nothing at all ends the override."""
+    """Overrides of a global service for one cluster. They replace all earlier overrides.
+
+    A configuration value that is null removes the value of the template. No field at all removes
+    the overrides.
+    """
 
     def patch(self) -> ServiceChange:
-        kept = [one for one in self.configuration or () if one.value is not None]
+        kept = [entry for entry in self.configuration or () if entry.value is not None]
         return replace(self, configuration=kept or None).change()
 
     @property
     def without(self) -> list[str]:
-        return [one.name for one in self.configuration or () if one.value is None]
+        return [entry.name for entry in self.configuration or () if entry.value is None]
 
 
 @strawberry.type
 class GlobalQuery:
-    @strawberry.field(description="A global service by id or name.")
+    @strawberry.field
     async def global_service(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
     ) -> GlobalService | None:
+        """A global service, by ID or name.
+
+        Args:
+            id: ID of the global service.
+        """
         verbs = info.context.verbs
         row = await verbs.globals.get(info.context.actor, id, name)
         return (await global_types(info.context, [row]))[0]
 
-    @strawberry.field(description="Global services; `q` is looked for in names.")
+    @strawberry.field
     async def global_services(
         self,
         info: Info,
@@ -190,25 +229,36 @@ class GlobalQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[GlobalService]:
+        """Global services."""
         asked = relay.query(first, after, q)
         page = await info.context.verbs.globals.page(info.context.actor, asked)
         return await relay.filled(info.context, page, asked, global_types)
 
-    @strawberry.field(description="What each cluster has of a global service, by handle.")
+    @strawberry.field
     async def global_service_clusters(
         self, info: Info, id: strawberry.ID
     ) -> list[GlobalServiceCluster]:
+        """Clusters of a global service with their overrides, sorted by handle.
+
+        Args:
+            id: ID of the global service.
+        """
         views = await info.context.verbs.globals.clusters(info.context.actor, id)
         return [GlobalServiceCluster.of(view) for view in views]
 
-    @strawberry.field(description="The services that come from a global service.")
+    @strawberry.field
     async def global_service_services(
         self, info: Info, id: strawberry.ID
     ) -> list[ServiceDeployment]:
+        """Services that a global service created.
+
+        Args:
+            id: ID of the global service.
+        """
         rows = await info.context.verbs.globals.services(info.context.actor, id)
         return await service_types(info, rows)
 
-    @strawberry.field(description="What creating or (with an id) updating one would do.")
+    @strawberry.field
     async def preview_global_service(
         self,
         info: Info,
@@ -216,6 +266,13 @@ class GlobalQuery:
         id: strawberry.ID | None = None,
         service_id: strawberry.ID | None = None,
     ) -> TargetPlan:
+        """Changes that creating or updating a global service would make.
+
+        Args:
+            attributes: Fields of the global service.
+            id: ID of the global service to update. Null: a new one.
+            service_id: ID of the service that is the template.
+        """
         verbs = info.context.verbs
         plan = await verbs.globals.preview(
             info.context.actor, id or None, attributes.change(service_id)
@@ -225,38 +282,62 @@ class GlobalQuery:
 
 @strawberry.type
 class GlobalMutation:
-    @strawberry.mutation(description="Replicate a service, or a template, to all that fit.")
+    @strawberry.mutation
     async def create_global_service(
         self,
         info: Info,
         attributes: GlobalServiceAttributes,
         service_id: strawberry.ID | None = None,
     ) -> GlobalService | None:
+        """Creates a global service from a service or a template.
+
+        Args:
+            attributes: Fields of the global service.
+            service_id: ID of the service that is the template. Null: `attributes.template`.
+        """
         verbs = info.context.verbs
         row = await verbs.globals.create(info.context.actor, attributes.change(service_id))
         return (await global_types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Change a global service; all its services follow.")
+    @strawberry.mutation
     async def update_global_service(
         self, info: Info, id: strawberry.ID, attributes: GlobalServiceAttributes
     ) -> GlobalService | None:
+        """Updates a global service and all its services.
+
+        Args:
+            id: ID of the global service.
+            attributes: Fields to change.
+        """
         verbs = info.context.verbs
         row = await verbs.globals.update(info.context.actor, id, attributes.change())
         return (await global_types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Delete a global service, as its policy says.")
+    @strawberry.mutation
     async def delete_global_service(self, info: Info, id: strawberry.ID) -> GlobalService | None:
+        """Deletes a global service. `onDelete` determines the handling of its services.
+
+        Args:
+            id: ID of the global service.
+        """
         row = await info.context.verbs.globals.delete(info.context.actor, id)
         return (await global_types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Look now; `confirm` lets so many removals happen, once.")
+    @strawberry.mutation
     async def sync_global_service(
         self, info: Info, id: strawberry.ID, confirm: int = 0
     ) -> GlobalService | None:
+        """Evaluates a global service now.
+
+        Args:
+            id: ID of the global service.
+            confirm: Number of removals to allow in this evaluation. Default: 0, the deletion
+                budget.
+        """
         row = await info.context.verbs.globals.sync(info.context.actor, id, confirm=confirm)
         return (await global_types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Say what one cluster has otherwise, as a whole.")
+    @strawberry.mutation
     async def override_global_service(
         self,
         info: Info,
@@ -264,6 +345,13 @@ class GlobalMutation:
         cluster_id: strawberry.ID,
         attributes: GlobalOverrideAttributes,
     ) -> GlobalServiceCluster | None:
+        """Replaces all overrides of a global service for one cluster.
+
+        Args:
+            id: ID of the global service.
+            cluster_id: ID of the cluster.
+            attributes: Overrides.
+        """
         verbs = info.context.verbs
         view = await verbs.globals.override(
             info.context.actor, id, cluster_id, attributes.patch(), attributes.without
@@ -272,10 +360,10 @@ class GlobalMutation:
 
 
 async def global_types(context: Context, rows: Sequence[GlobalRow]) -> list[GlobalService]:
-    """Global services with their projects and the services that they hand on."""
+    """Converts global services, with their projects and template services."""
     sources = await context.verbs.globals.sources(context.actor, rows)
-    shown = {str(one.id): one for one in await related(context, sources, frozenset())}
-    projects = await projects_of(context, [one.project_id for one in rows])
+    shown = {str(service.id): service for service in await related(context, sources, frozenset())}
+    projects = await projects_of(context, [row.project_id for row in rows])
     return [
         GlobalService.of(row, shown.get(row.source_id or ""), projects.get(row.project_id or ""))
         for row in rows

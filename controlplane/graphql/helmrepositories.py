@@ -1,4 +1,4 @@
-"""Chart repositories and OCI registries, as the API shows them."""
+"""Helm repositories and OCI registries in the API."""
 
 from datetime import datetime
 
@@ -15,31 +15,39 @@ _HELM = RepositoryKind.HELM
 
 @strawberry.type
 class HelmChart:
-    """A chart in use: the range of versions that is followed, and the newest that it allows.
-
-    `digest` is the sha256 of its archive.
-    """
+    """A chart in use and its newest matching version."""
 
     chart: str
+    """Name of the chart."""
     range: str
+    """Version range that services follow."""
     version: str
+    """Newest version in the range."""
     digest: str
+    """SHA-256 digest of the chart archive."""
 
 
 @strawberry.type
 class HelmRepository:
-    """A place of charts. `error` tells why it could not be asked; what was known stays."""
+    """A Helm repository or OCI registry. A failed poll keeps the last known versions."""
 
     id: strawberry.ID
     url: str
+    """URL: `https://…` or `oci://…`."""
     health: GitHealth | None
+    """Result of the last poll. Null before the first one."""
     error: str | None
+    """Error of the last poll. Null if it succeeded."""
     signs_in: bool
+    """True if credentials are stored."""
     project_id: strawberry.ID | None
+    """ID of the project. Null if none was set."""
     inserted_at: datetime
     updated_at: datetime
     polled_at: datetime | None
+    """Time of the last poll."""
     charts: list[HelmChart]
+    """Charts that services use."""
 
     @classmethod
     def of(cls, row: Repository) -> "HelmRepository":
@@ -69,12 +77,16 @@ class HelmRepository:
 
 @strawberry.input
 class HelmRepositoryAttributes:
-    """`url`: https://… or oci://… . The password is only written; empty text takes it away."""
+    """Fields of a Helm repository. A field that is null or absent stays as it is."""
 
     url: str | None = None
+    """URL: `https://…` or `oci://…`. Required on creation."""
     username: str | None = None
+    """Username."""
     password: str | None = None
+    """Password or token. Never returned. An empty string removes it."""
     project_id: strawberry.ID | None = None
+    """ID of the project. Default: the default project."""
 
     def change(self) -> RepositoryChange:
         credentials = GitCredentials(username=self.username, password=self.password)
@@ -83,14 +95,20 @@ class HelmRepositoryAttributes:
 
 @strawberry.type
 class HelmRepositoryQuery:
-    @strawberry.field(description="A place of charts by id, else by URL.")
+    @strawberry.field
     async def helm_repository(
         self, info: Info, id: strawberry.ID | None = None, url: str | None = None
     ) -> HelmRepository | None:
+        """A Helm repository, by ID or URL.
+
+        Args:
+            id: ID of the repository.
+            url: Exact URL. Used without `id`.
+        """
         verbs = info.context.verbs
         return HelmRepository.of(await verbs.repositories.get(info.context.actor, id, url, _HELM))
 
-    @strawberry.field(description="Places of charts; `q` is looked for in URLs.")
+    @strawberry.field
     async def helm_repositories(
         self,
         info: Info,
@@ -98,6 +116,11 @@ class HelmRepositoryQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[HelmRepository]:
+        """Helm repositories.
+
+        Args:
+            q: Text to search for in URLs. Limit: 200 characters.
+        """
         asked = relay.query(first, after, q)
         page = await info.context.verbs.repositories.page(info.context.actor, asked, _HELM)
         return relay.listed(page, asked, HelmRepository.of)
@@ -105,10 +128,15 @@ class HelmRepositoryQuery:
 
 @strawberry.type
 class HelmRepositoryMutation:
-    @strawberry.mutation(description="Connect a chart repository or an OCI registry.")
+    @strawberry.mutation
     async def create_helm_repository(
         self, info: Info, attributes: HelmRepositoryAttributes
     ) -> HelmRepository | None:
+        """Adds a Helm repository or OCI registry.
+
+        Args:
+            attributes: Fields of the repository.
+        """
         verbs, change = info.context.verbs, attributes.change()
         return HelmRepository.of(await verbs.repositories.create(info.context.actor, change, _HELM))
 
@@ -116,15 +144,31 @@ class HelmRepositoryMutation:
     async def update_helm_repository(
         self, info: Info, id: strawberry.ID, attributes: HelmRepositoryAttributes
     ) -> HelmRepository | None:
+        """Updates a Helm repository.
+
+        Args:
+            id: ID of the repository.
+            attributes: Fields to change.
+        """
         repositories, actor = info.context.verbs.repositories, info.context.actor
         return HelmRepository.of(await repositories.update(actor, id, attributes.change(), _HELM))
 
-    @strawberry.mutation(description="Disconnect it. Conflict: services still use it.")
+    @strawberry.mutation
     async def delete_helm_repository(self, info: Info, id: strawberry.ID) -> HelmRepository | None:
+        """Removes a Helm repository. Fails with CONFLICT while services use it.
+
+        Args:
+            id: ID of the repository.
+        """
         verbs = info.context.verbs
         return HelmRepository.of(await verbs.repositories.delete(info.context.actor, id, _HELM))
 
-    @strawberry.mutation(description="Look for new versions now.")
+    @strawberry.mutation
     async def sync_helm_repository(self, info: Info, id: strawberry.ID) -> HelmRepository | None:
+        """Polls a Helm repository now.
+
+        Args:
+            id: ID of the repository.
+        """
         verbs = info.context.verbs
         return HelmRepository.of(await verbs.repositories.sync(info.context.actor, id, _HELM))

@@ -1,6 +1,6 @@
-"""Input types, and how each becomes a change for a use case.
+"""Input types and their conversion to changes for operations.
 
-A field that is null or absent means "leave it as it is"; so does an empty id or handle.
+A field that is null or absent stays as it is; so does an empty ID or handle.
 """
 
 from dataclasses import asdict, fields
@@ -31,31 +31,46 @@ from fleet.source import GitCredentials
 _DEFAULT_DAYS = 90
 
 
-_RENDERED_BY = "The cluster whose agent renders it; empty: the control plane."
-
-
 @strawberry.input
 class TagAttributes:
+    """A name and a value."""
+
     name: str
+    """Name. Limit: 63 characters."""
     value: str
+    """Value."""
 
 
 @strawberry.input
 class ConfigAttributes:
+    """A configuration value."""
+
     name: str
+    """Name of the value."""
     value: str | None = None
+    """The value. Null is an empty string."""
 
 
 @strawberry.input
 class ClusterAttributes:
+    """Fields of a cluster to register."""
+
     name: str
+    """Display name."""
     handle: str | None = None
+    """Unique short name. Default: derived from `name`."""
     project_id: strawberry.ID | None = None
+    """ID of the project. Default: the default project."""
     protect: bool | None = None
+    """True refuses deletion. Default: false."""
     metadata: Json | None = None
+    """Free-form metadata, a JSON object."""
     tags: list[TagAttributes] | None = None
+    """Tags, used by selectors. Limit: 64."""
     read_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `viewer` on the cluster. Limit: 500."""
     write_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `editor` on the cluster. Limit: 500."""
 
     def change(self) -> ClusterChange:
         return _cluster_change(self)
@@ -63,13 +78,22 @@ class ClusterAttributes:
 
 @strawberry.input
 class ClusterUpdateAttributes:
+    """Fields of a cluster to change. A field that is null or absent stays as it is."""
+
     name: str | None = None
+    """Display name."""
     handle: str | None = None
+    """Unique short name."""
     protect: bool | None = None
+    """True refuses deletion."""
     metadata: Json | None = None
+    """Free-form metadata, a JSON object. Replaces the whole object."""
     tags: list[TagAttributes] | None = None
+    """Tags, used by selectors. Replaces the whole list. Limit: 64."""
     read_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `viewer`. Replaces the whole list. Limit: 500."""
     write_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `editor`. Replaces the whole list. Limit: 500."""
 
     def change(self) -> ClusterChange:
         return _cluster_change(self)
@@ -77,34 +101,54 @@ class ClusterUpdateAttributes:
 
 @strawberry.input
 class GitAttributes:
-    """Secrets are only written. `appId`, `installationId` and `privateKey` are of a GitHub App,
-    `clientCertificate`, `clientKey` and `authority` PEM, `knownHosts` lines in OpenSSH's form,
-    `proxy` is `http://[user:password@]host:port`. With `viaClusterId` the server is reached
-    through that cluster's agent; empty text, from here again."""
+    """Fields of a Git repository. A field that is null or absent stays as it is. Secrets are never
+    returned."""
 
     url: str
+    """URL: `https://…`, `ssh://…` or `user@host:path`."""
     private_key: str | None = None
+    """SSH private key, or private key of the GitHub App, in PEM."""
     passphrase: str | None = None
+    """Passphrase of the SSH private key."""
     username: str | None = None
+    """Username for HTTPS."""
     password: str | None = None
+    """Password or token for HTTPS."""
     webhook_secret: str | None = None
+    """Secret that signs push webhooks."""
     https_path: str | None = None
+    """URL of the repository for browsers. Stored only."""
     url_format: str | None = None
+    """Template of links to files for browsers. Stored only."""
     decrypt: bool | None = None
+    """Not supported. Present for compatibility."""
     project_id: strawberry.ID | None = None
+    """ID of the project. Default: the default project."""
     app_id: str | None = None
+    """ID of the GitHub App."""
     installation_id: str | None = None
+    """ID of the installation of the GitHub App."""
     api_url: str | None = None
+    """URL of the GitHub API. Default: derived from `url`."""
     client_certificate: str | None = None
+    """TLS client certificate in PEM."""
     client_key: str | None = None
+    """Key of the TLS client certificate in PEM."""
     authority: str | None = None
+    """CA certificates of the server in PEM. Default: the system's."""
     known_hosts: str | None = None
+    """SSH host keys in the format of OpenSSH's `known_hosts`."""
     proxy: str | None = None
+    """HTTP proxy: `http://[user:password@]host:port`."""
     via_cluster_id: str | None = None
+    """ID of the cluster whose agent reaches the server. An empty string connects directly again."""
     recurse_submodules: bool | None = None
+    """True fetches submodules, too. Default: false."""
 
     def change(self) -> RepositoryChange:
-        named = {one.name: getattr(self, one.name) for one in fields(GitCredentials)}
+        named = {
+            credential.name: getattr(self, credential.name) for credential in fields(GitCredentials)
+        }
         return RepositoryChange(
             self.url,
             GitCredentials(**named),
@@ -120,19 +164,27 @@ class GitAttributes:
 
 @strawberry.input
 class GitRefAttributes:
+    """A folder at a Git ref."""
+
     ref: str
+    """Branch, tag or commit. Limit: 255 characters."""
     folder: str
+    """Folder in the repository. Empty for its root. Limit: 1,024 characters."""
 
 
 @strawberry.input
 class KustomizeAttributes:
+    """Kustomize settings."""
+
     path: str
+    """Folder of the kustomization, relative to the folder of the service."""
     enable_helm: bool | None = None
+    """Not supported: true is rejected. Create a service from the chart instead."""
 
     def folder(self) -> str:
         if self.enable_helm:
             raise Invalid(
-                "charts inside kustomizations are not inflated: make the chart a service",
+                "charts inside kustomizations are not supported; create a service from the chart",
                 field="kustomize.enableHelm",
             )
         return self.path
@@ -140,35 +192,47 @@ class KustomizeAttributes:
 
 @strawberry.input
 class NamespacedName:
+    """A name in a namespace. Present for compatibility."""
+
     name: str
+    """Name."""
     namespace: str
+    """Namespace."""
 
 
 @strawberry.input
 class HelmConfigAttributes:
-    """A chart: a folder of the repository, or by `url` (a chart repository, or `oci://…`), or of
-    the Helm repository with this id. Without a repository of git new versions are followed.
+    """Helm settings. The chart is a folder of the Git repository, or comes from `url` or
+    `repositoryId`.
 
-    `valuesFiles` are relative to the service's folder; later ones win, and `values` over all.
+    A service without a Git repository follows new versions of its chart.
     """
 
     values: str | None = None
+    """Values (YAML). They win over `valuesFiles`."""
     values_files: list[str | None] | None = None
+    """Values files, relative to the folder of the service. Later files win."""
     chart: str | None = None
+    """Name of the chart. Default: the folder of the service is the chart."""
     version: str | None = None
+    """Version or npm version range."""
     url: str | None = None
+    """URL of the chart repository, or `oci://…`."""
     release: str | None = None
+    """Release name. Default: the name of the service."""
     ignore_hooks: bool | None = None
+    """True skips Helm hooks. Default: false."""
     ignore_crds: bool | None = None
+    """True skips the folder `crds`. Default: false."""
     repository_id: strawberry.ID | None = None
-    repository: NamespacedName | None = strawberry.field(
-        default=None, description="Not taken: name the repository by `url` or `repositoryId`."
-    )
+    """ID of the Helm repository."""
+    repository: NamespacedName | None = None
+    """Not supported. Use `url` or `repositoryId`."""
 
     def settings(self) -> dict[str, Any]:
         if self.repository is not None:
             raise Invalid(
-                "chart repositories have no names here: give helm.url or helm.repositoryId",
+                "is not supported; use helm.url or helm.repositoryId",
                 field="helm.repository",
             )
         return asdict(self)
@@ -176,20 +240,31 @@ class HelmConfigAttributes:
 
 @strawberry.input
 class MetadataAttributes:
+    """Labels and annotations."""
+
     labels: Json | None = None
+    """JSON object with labels."""
     annotations: Json | None = None
+    """JSON object with annotations."""
 
 
 @strawberry.input
 class DiffNormalizerAttributes:
-    """Fields of matching objects that others may set: JSON pointers, or all of some managers."""
+    """Fields of matching objects that Towline ignores. Give `jsonPointers`, `managers` or both. An
+    absent condition matches everything."""
 
     group: str | None = None
+    """API group."""
     kind: str | None = None
+    """Kind."""
     namespace: str | None = None
+    """Namespace."""
     name: str | None = None
+    """Name."""
     json_pointers: list[str] | None = None
+    """JSON pointers of ignored fields (RFC 6901). Limit: 64."""
     managers: list[str] | None = None
+    """Field managers whose fields are ignored. Limit: 64."""
 
     def ignored(self) -> IgnoredDifference:
         return IgnoredDifference(
@@ -204,52 +279,64 @@ class DiffNormalizerAttributes:
 
 @strawberry.input
 class HealthConditionAttributes:
+    """A condition on one field of an object."""
+
     pointer: str
+    """JSON pointer of the field (RFC 6901)."""
     any_of: list[str]
+    """Values that meet the condition."""
 
 
 @strawberry.input
 class HealthRuleAttributes:
-    """Objects of a kind are in `state` when all conditions hold; the first such rule counts."""
+    """A health rule for objects of one kind. The first rule with all conditions met determines the
+    state."""
 
     kind: str
+    """Kind of the objects."""
     state: ComponentState
+    """State if all conditions are met."""
     conditions: list[HealthConditionAttributes]
+    """Conditions. Limit: 16."""
     group: str | None = None
-    message: str | None = strawberry.field(
-        default=None, description="JSON pointer to the text that says why."
-    )
+    """API group of the objects. Default: the core group."""
+    message: str | None = None
+    """JSON pointer of the field with the message for people."""
 
     def rule(self) -> HealthRule:
         given = self.conditions
-        conditions = tuple(FieldCondition(one.pointer, tuple(one.any_of)) for one in given)
+        conditions = tuple(
+            FieldCondition(condition.pointer, tuple(condition.any_of)) for condition in given
+        )
         return HealthRule(self.group or "", self.kind, self.state, conditions, self.message or "")
 
 
 @strawberry.input
 class SyncConfigAttributes:
-    """How a service is applied, as a whole: what is left out has its default."""
+    """Sync options of a service. They replace all earlier options; an absent field gets its
+    default."""
 
     create_namespace: bool | None = None
+    """True creates the namespace. Default: true."""
     namespace_metadata: MetadataAttributes | None = None
+    """Labels and annotations of the created namespace."""
     diff_normalizers: list[DiffNormalizerAttributes] | None = None
+    """Fields that Towline ignores. Limit: 256."""
     drift_policy: DriftPolicy | None = None
-    keep_on_prune: bool | None = strawberry.field(
-        default=None, description="Leave objects that are no longer in git."
-    )
-    fail_on_conflict: bool | None = strawberry.field(
-        default=None, description="Do not take over fields of other managers."
-    )
-    replace_immutable: bool | None = strawberry.field(
-        default=None, description="Delete and create what cannot be changed in place."
-    )
+    """Reaction of the agent to changes by others. Default: `HEAL`."""
+    keep_on_prune: bool | None = None
+    """True keeps objects that are no longer in Git. Default: false."""
+    fail_on_conflict: bool | None = None
+    """True fails instead of taking over fields of other field managers. Default: false."""
+    replace_immutable: bool | None = None
+    """True deletes and recreates objects whose immutable fields differ. Default: false."""
     health_rules: list[HealthRuleAttributes] | None = None
-    wave_timeout: int | None = strawberry.field(
-        default=None, description="Seconds that a wave may take to become healthy."
-    )
-    deletion_budget: int | None = strawberry.field(
-        default=None, description="More deletions than this wait for a confirmation."
-    )
+    """Health rules for custom resources. Limit: 64."""
+    wave_timeout: int | None = None
+    """Seconds for a sync wave to become healthy. Default: 0, the agent's default. Limit: 86,400."""
+    deletion_budget: int | None = None
+    """Maximum number of deletions in one sync without a confirmation. Default: 0, the agent's
+    default. Limit: 1,000,000."""
 
     def options(self) -> SyncOptions:
         metadata = self.namespace_metadata
@@ -259,8 +346,8 @@ class SyncConfigAttributes:
             keep_on_prune=self.keep_on_prune or False,
             fail_on_conflict=self.fail_on_conflict or False,
             replace_immutable=self.replace_immutable or False,
-            ignored=tuple(one.ignored() for one in self.diff_normalizers or ()),
-            health_rules=tuple(one.rule() for one in self.health_rules or ()),
+            ignored=tuple(normalizer.ignored() for normalizer in self.diff_normalizers or ()),
+            health_rules=tuple(rule.rule() for rule in self.health_rules or ()),
             wave_timeout_s=self.wave_timeout or 0,
             deletion_budget=self.deletion_budget or 0,
             namespace_labels=_words(metadata.labels, "labels") if metadata else {},
@@ -270,25 +357,32 @@ class SyncConfigAttributes:
 
 @strawberry.input
 class DependencyAttributes:
-    """A service of the same cluster, by name."""
+    """A service in the same cluster that must be healthy first."""
 
     name: str
+    """Name of the service."""
 
 
 @strawberry.input
 class ContextBindingAttributes:
+    """A service context whose values the templates of a service may use."""
+
     context_id: strawberry.ID
+    """ID of the service context."""
 
 
 @strawberry.input
 class ServiceSourceAttributes:
-    """A folder of any repository: its files belong to the service as if they lay below `path` of
-    the service's own folder. So a chart may come from here and its values from there."""
+    """A further folder, whose files appear below `path` in the folder of the service."""
 
     repository_id: strawberry.ID
+    """ID of the Git repository."""
     ref: str = "main"
+    """Branch, tag or commit. Default: `main`."""
     folder: str = ""
+    """Folder in the repository. Default: its root."""
     path: str = ""
+    """Target folder, relative to the folder of the service. Default: the folder itself."""
 
     def change(self) -> SourceChange:
         return SourceChange(self.repository_id, self.ref, self.folder, self.path)
@@ -296,51 +390,72 @@ class ServiceSourceAttributes:
 
 @strawberry.input
 class SecretUseAttributes:
-    """A secret under the name that objects call it by; with `version` it stays at that."""
+    """A secret that a service uses."""
 
     name: str
+    """Name in the manifests, as in `${towline.secret:NAME}`."""
     secret_id: strawberry.ID
+    """ID of the secret."""
     version: int | None = None
+    """Version to pin. Default: follow the current version."""
 
 
 def wanted_secrets(uses: list[SecretUseAttributes]) -> dict[str, tuple[str, int | None]]:
-    """Which secrets, by name. Invalid: one name twice."""
-    wanted = {one.name: (str(one.secret_id), one.version) for one in uses}
+    """Returns the secret IDs and versions by name. Invalid: a name occurs twice."""
+    wanted = {use.name: (str(use.secret_id), use.version) for use in uses}
     if len(wanted) < len(uses):
-        raise Invalid("each name once", field="uses")
+        raise Invalid("a name occurs twice", field="uses")
     return wanted
 
 
 @strawberry.input
 class ServiceDeploymentAttributes:
-    """`dependencies`: it waits until these are healthy. `contextBindings`: whose values its
-    templates may use. `secrets`: exactly those that it uses. A list that is given replaces the
-    whole."""
+    """Fields of a service to create."""
 
     name: str
+    """Name, unique in the cluster."""
     namespace: str
+    """Default namespace of the objects."""
     version: str | None = None
+    """Version, free text. Default: `0.0.1`."""
     docs_path: str | None = None
+    """Path of the documentation in the repository."""
     protect: bool | None = None
+    """True refuses deletion. Default: false."""
     templated: bool | None = None
+    """True renders manifests as Liquid templates. Default: true."""
     dry_run: bool | None = None
-    promoted: bool | None = strawberry.field(
-        default=None, description="Wait for a pipeline to give it a commit; do not follow the ref."
-    )
+    """True makes the agent plan changes without applying them. Default: false."""
+    promoted: bool | None = None
+    """True takes commits from a pipeline instead of following the ref. Default: false."""
     repository_id: strawberry.ID | None = None
+    """ID of the Git repository. Not needed for a chart from a Helm repository."""
     git: GitRefAttributes | None = None
+    """Ref and folder in the repository. Default: the root of `main`."""
     kustomize: KustomizeAttributes | None = None
+    """Kustomize settings. Default: found from the files."""
     helm: HelmConfigAttributes | None = None
+    """Helm settings. Default: found from the files."""
     configuration: list[ConfigAttributes] | None = None
+    """Values for templates. Limit: 500 values, 512 KiB together."""
     sync_config: SyncConfigAttributes | None = None
+    """Sync options."""
     dependencies: list[DependencyAttributes] | None = None
+    """Services that must be healthy first. Limit: 64."""
     context_bindings: list[ContextBindingAttributes] | None = None
+    """Service contexts whose values the templates may use. Limit: 64."""
     sources: list[ServiceSourceAttributes] | None = None
+    """Further folders. Limit: 16."""
     read_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `viewer` on the service. Limit: 500."""
     write_bindings: list[PolicyBindingAttributes | None] | None = None
-    rendered_by: strawberry.ID | None = strawberry.field(default=None, description=_RENDERED_BY)
+    """Users and groups with the role `editor` on the service. Limit: 500."""
+    rendered_by: strawberry.ID | None = None
+    """ID of the cluster whose agent renders the service. Default: the control plane renders it."""
     verification: VerificationAttributes | None = None
+    """Verification of new bundles. A pipeline stage's verification wins."""
     secrets: list[SecretUseAttributes] | None = None
+    """Secrets that the service uses. Limit: 200."""
 
     def change(self) -> ServiceChange:
         return ServiceChange(
@@ -355,24 +470,46 @@ class ServiceDeploymentAttributes:
 
 @strawberry.input
 class ServiceUpdateAttributes:
+    """Fields of a service to change. A field that is null or absent stays as it is; a given list
+    replaces the whole list."""
+
     version: str | None = None
+    """Version, free text."""
     protect: bool | None = None
+    """True refuses deletion."""
     templated: bool | None = None
+    """True renders manifests as Liquid templates."""
     dry_run: bool | None = None
+    """True makes the agent plan changes without applying them."""
     paused: bool | None = None
+    """True stops all changes to the service."""
     docs_path: str | None = None
+    """Path of the documentation in the repository."""
     git: GitRefAttributes | None = None
+    """Ref and folder in the repository."""
     kustomize: KustomizeAttributes | None = None
+    """Kustomize settings."""
     helm: HelmConfigAttributes | None = None
+    """Helm settings."""
     configuration: list[ConfigAttributes] | None = None
+    """Values for templates. Limit: 500 values, 512 KiB together."""
     sync_config: SyncConfigAttributes | None = None
+    """Sync options. They replace all earlier options."""
     dependencies: list[DependencyAttributes] | None = None
+    """Services that must be healthy first. Limit: 64."""
     context_bindings: list[ContextBindingAttributes] | None = None
+    """Service contexts whose values the templates may use. Limit: 64."""
     sources: list[ServiceSourceAttributes] | None = None
+    """Further folders. Limit: 16."""
     read_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `viewer` on the service. Limit: 500."""
     write_bindings: list[PolicyBindingAttributes | None] | None = None
-    rendered_by: strawberry.ID | None = strawberry.field(default=None, description=_RENDERED_BY)
+    """Users and groups with the role `editor` on the service. Limit: 500."""
+    rendered_by: strawberry.ID | None = None
+    """ID of the cluster whose agent renders the service. An empty string: the control plane renders
+    it."""
     verification: VerificationAttributes | None = None
+    """Verification of new bundles. `soakSeconds: 0` removes it."""
 
     def change(self) -> ServiceChange:
         return ServiceChange(paused=self.paused, **_service_fields(self))
@@ -380,14 +517,20 @@ class ServiceUpdateAttributes:
 
 @strawberry.input
 class ServiceCloneAttributes:
-    """What is different of the new service; `configuration` goes over that of the other."""
+    """Fields of the new service that differ from the original."""
 
     name: str
+    """Name, unique in the cluster."""
     namespace: str | None = None
+    """Default namespace of the objects."""
     git: GitRefAttributes | None = None
+    """Ref and folder in the repository."""
     kustomize: KustomizeAttributes | None = None
+    """Kustomize settings."""
     helm: HelmConfigAttributes | None = None
+    """Helm settings."""
     configuration: list[ConfigAttributes] | None = None
+    """Values for templates, merged over those of the original."""
 
     def change(self) -> ServiceChange:
         configuration = self.configuration
@@ -400,32 +543,40 @@ class ServiceCloneAttributes:
             helm=self.helm.settings() if self.helm else None,
             configuration=None
             if configuration is None
-            else {one.name: one.value or "" for one in configuration},
+            else {entry.name: entry.value or "" for entry in configuration},
         )
 
 
 @strawberry.input
 class UserAttributes:
-    """A person, by e-mail address. `role` is for the whole installation; without one, a new person
-    may nothing until a role is bound."""
+    """Fields of a user."""
 
     email: str | None = None
+    """E-mail address. Required on creation."""
     name: str | None = None
+    """Display name."""
     role: BuiltInRole | None = None
+    """Built-in role at the installation. A new user without one has no permissions until a role is
+    bound."""
 
 
 @strawberry.input
 class AccessTokenAttributes:
+    """Fields of a token."""
+
     name: str
+    """Display name."""
     expires_in_days: int | None = None
+    """Lifetime in days. Default: 90. Limit: 366."""
     scopes: list[TokenScopeAttributes] | None = None
+    """Limits of the token. Default: all permissions of its owner. Limit: 20."""
 
     def life(self) -> timedelta:
         days = _DEFAULT_DAYS if self.expires_in_days is None else self.expires_in_days
         try:
             return timedelta(days=days)
         except OverflowError as error:
-            raise Invalid(f"{days} days are too many", field="expiresInDays") from error
+            raise Invalid(f"{days} days, 366 at most", field="expiresInDays") from error
 
 
 def _cluster_change(given: ClusterAttributes | ClusterUpdateAttributes) -> ClusterChange:
@@ -456,18 +607,18 @@ def _service_fields(
         "helm": given.helm.settings() if given.helm else None,
         "configuration": None
         if configuration is None
-        else {one.name: one.value or "" for one in configuration},
+        else {entry.name: entry.value or "" for entry in configuration},
         "options": given.sync_config.options() if given.sync_config else None,
         "docs_path": given.docs_path,
         "rendered_by": given.rendered_by,
         "verification": given.verification.policy() if given.verification else None,
         "dependencies": None
         if given.dependencies is None
-        else [one.name for one in given.dependencies],
+        else [dependency.name for dependency in given.dependencies],
         "context_ids": None
         if given.context_bindings is None
-        else [one.context_id for one in given.context_bindings],
-        "sources": None if given.sources is None else [one.change() for one in given.sources],
+        else [binding.context_id for binding in given.context_bindings],
+        "sources": None if given.sources is None else [source.change() for source in given.sources],
         "subjects": wanted(given),
     }
 

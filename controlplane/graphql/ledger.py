@@ -1,4 +1,4 @@
-"""Reports over the ledger: figures of delivery, the fleet at a moment, the walk of a commit."""
+"""Reports over the ledger in the API: DORA metrics, fleet history and commit traces."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,21 +15,24 @@ from controlplane.usecases.ledger import Named, Trace
 
 strawberry.enum(Period, name="Period")
 strawberry.enum(ChangeKind, name="FleetChangeKind")
-strawberry.enum(Standing, name="CommitStanding")
-strawberry.enum(Mark, name="ServiceMark")
+strawberry.enum(Standing, name="CommitStanding", description="Progress of a service with a commit.")
+strawberry.enum(Mark, name="ServiceMark", description="State of a service in reports.")
 
 _Id = strawberry.ID | None
 
 
 @strawberry.type
 class DeliveryCounts:
-    """Deployments of a stretch of time. `failed` counts those that failed, degraded, or were
-    rolled back; `failureRate` is null where there was none."""
+    """Number of deployments in a period."""
 
     begun: int
+    """Deployments that became the desired state."""
     healthy: int
+    """Deployments that became healthy."""
     failed: int
+    """Deployments that failed, degraded or were rolled back."""
     failure_rate: float | None
+    """`failed` divided by `begun`, from 0 to 1. Null without deployments."""
 
     @classmethod
     def of(cls, row: Counts) -> "DeliveryCounts":
@@ -40,21 +43,27 @@ class DeliveryCounts:
 
 @strawberry.type
 class DeliveryReport:
-    """The four figures over deployments that became desired in a window; times in seconds.
-
-    Lead time is from the commit to healthy, restoring from the failure to healthy again; p50 and
-    p90 by nearest rank.
-    """
+    """DORA metrics over deployments that became the desired state in a time range. Percentiles use
+    the nearest rank."""
 
     since: datetime
+    """Start of the time range."""
     until: datetime
+    """End of the time range."""
     total: DeliveryCounts
+    """Counts over the whole range."""
     deployments_per_day: float
+    """Healthy deployments per day."""
     lead_p50: float | None
+    """Median lead time from commit to healthy, in seconds. Null without data."""
     lead_p90: float | None
+    """90th percentile of the lead time, in seconds. Null without data."""
     restore_p50: float | None
+    """Median time from failure to healthy again, in seconds. Null without data."""
     restore_p90: float | None
+    """90th percentile of the time to restore, in seconds. Null without data."""
     parts: list[DeliveryCounts]
+    """Counts per period, oldest first. Empty without `by`."""
 
     @classmethod
     def of(cls, row: Figures) -> "DeliveryReport":
@@ -67,35 +76,55 @@ class DeliveryReport:
             lead_p90=row.lead_p90,
             restore_p50=row.restore_p50,
             restore_p90=row.restore_p90,
-            parts=[DeliveryCounts.of(one) for one in row.parts],
+            parts=[DeliveryCounts.of(part) for part in row.parts],
         )
 
 
 @strawberry.type
 class DeploymentRecord:
-    """One desired state of a service, with the time of each stage of its walk. `service` and
-    `cluster` are null once they are gone."""
+    """One desired state of a service, with the time of each stage of its delivery. A time is null
+    until the stage is reached."""
 
     service_id: strawberry.ID
+    """ID of the service."""
     service: str | None
+    """Name of the service. Null after its deletion."""
     cluster_id: strawberry.ID
+    """ID of the cluster."""
     cluster: str | None
+    """Handle of the cluster. Null after its deletion."""
     sequence: float
+    """Generation of the desired state."""
     stage: str
+    """Last stage, such as `rendered`, `applied` or `healthy`."""
     sha: str | None
+    """Full SHA of the commit. Null for a service without a Git repository."""
     revision_id: strawberry.ID | None
+    """ID of the revision."""
     actor: str
+    """Author of the commit, or e-mail address of the user, that caused the deployment."""
     committed_at: datetime | None
+    """Time of the commit."""
     fetched_at: datetime | None
+    """Time at which the git cache fetched the commit."""
     desired_at: datetime
+    """Time at which the commit became the desired state."""
     offered_at: datetime | None
+    """Time at which the agent received the desired state."""
     applied_at: datetime | None
+    """Time at which all objects were applied."""
     healthy_at: datetime | None
+    """Time at which all objects were healthy."""
     failed_at: datetime | None
+    """Time of the first failure."""
     restored_at: datetime | None
+    """Time at which the service was healthy again after a failure."""
     reverted_at: datetime | None
+    """Time of a rollback to an earlier state."""
     replaced_at: datetime | None
+    """Time at which the next desired state replaced this one."""
     removed_at: datetime | None
+    """Time at which all objects were removed."""
 
     @classmethod
     def of(cls, row: DeploymentRow, named: Named) -> "DeploymentRecord":
@@ -123,33 +152,48 @@ _TIMES = tuple(
 
 @strawberry.type
 class ServiceMoment:
-    """A service as it was desired at a moment, and what it was at then."""
+    """A service at a point in time."""
 
     service_id: strawberry.ID
+    """ID of the service."""
     service: str | None
+    """Name of the service. Null after its deletion."""
     sha: str | None
+    """Full SHA of the desired commit."""
     sequence: float
+    """Generation of the desired state."""
     mark: Mark
+    """State of the service."""
     desired_at: datetime
+    """Time at which the commit became the desired state."""
 
 
 @strawberry.type
 class ClusterMoment:
+    """Services of a cluster at a point in time."""
+
     cluster_id: strawberry.ID
+    """ID of the cluster."""
     cluster: str | None
+    """Handle of the cluster. Null after its deletion."""
     services: list[ServiceMoment]
+    """Services of the cluster."""
 
 
 @strawberry.type
 class FleetMoment:
+    """The fleet at a point in time."""
+
     at: datetime
+    """The point in time."""
     clusters: list[ClusterMoment]
+    """Clusters with services. Limit: 20,000 services."""
 
     @classmethod
     def of(cls, at: datetime, named: Named) -> "FleetMoment":
         clusters: dict[str, list[ServiceMoment]] = {}
-        for one in named.deployments:
-            clusters.setdefault(one.cluster_id, []).append(_moment(one, at, named))
+        for deployment in named.deployments:
+            clusters.setdefault(deployment.cluster_id, []).append(_moment(deployment, at, named))
         return cls(
             at=at,
             clusters=[
@@ -161,45 +205,54 @@ class FleetMoment:
         )
 
 
-def _moment(one: DeploymentRow, at: datetime, named: Named) -> ServiceMoment:
+def _moment(deployment: DeploymentRow, at: datetime, named: Named) -> ServiceMoment:
     return ServiceMoment(
-        service_id=strawberry.ID(one.service_id),
-        service=named.services.get(one.service_id),
-        sha=one.sha,
-        sequence=float(one.sequence),
-        mark=one.mark(at),
-        desired_at=one.desired_at,
+        service_id=strawberry.ID(deployment.service_id),
+        service=named.services.get(deployment.service_id),
+        sha=deployment.sha,
+        sequence=float(deployment.sequence),
+        mark=deployment.mark(at),
+        desired_at=deployment.desired_at,
     )
 
 
 @strawberry.type
 class FleetChange:
-    """What became of a service between two moments."""
+    """Difference of a service between two points in time."""
 
     kind: ChangeKind
+    """Kind of difference."""
     service_id: strawberry.ID
+    """ID of the service."""
     service: str | None
+    """Name of the service. Null after its deletion."""
     cluster_id: strawberry.ID
+    """ID of the cluster."""
     cluster: str | None
+    """Handle of the cluster. Null after its deletion."""
     sha_before: str | None
+    """Commit at the first point in time. Null if there was none."""
     sha_after: str | None
+    """Commit at the second point in time. Null if there was none."""
     mark_before: Mark | None
+    """State at the first point in time."""
     mark_after: Mark | None
+    """State at the second point in time."""
 
 
 def _changes(rows: Sequence[Change], named: Named) -> list[FleetChange]:
     found = []
     for row in rows:
-        one = row.after or row.before
-        if one is None:
+        deployment = row.after or row.before
+        if deployment is None:
             continue
         found.append(
             FleetChange(
                 kind=row.kind,
-                service_id=strawberry.ID(one.service_id),
-                service=named.services.get(one.service_id),
-                cluster_id=strawberry.ID(one.cluster_id),
-                cluster=named.clusters.get(one.cluster_id),
+                service_id=strawberry.ID(deployment.service_id),
+                service=named.services.get(deployment.service_id),
+                cluster_id=strawberry.ID(deployment.cluster_id),
+                cluster=named.clusters.get(deployment.cluster_id),
                 sha_before=row.before.sha if row.before else None,
                 sha_after=row.after.sha if row.after else None,
                 mark_before=row.mark_before,
@@ -211,25 +264,36 @@ def _changes(rows: Sequence[Change], named: Named) -> list[FleetChange]:
 
 @strawberry.type
 class StageTime:
-    """How long a stage took over the services that passed it, in seconds."""
+    """Duration of one delivery stage over all services that passed it."""
 
     stage: str
+    """Name of the stage."""
     count: int
+    """Number of services."""
     p50: float
+    """Median duration in seconds."""
     p99: float
+    """99th percentile of the duration in seconds."""
 
 
 @strawberry.type
 class CommitWalk:
-    """Where a service stands with a commit, since when, and what it waits for."""
+    """Progress of one service with a commit."""
 
     service_id: strawberry.ID
+    """ID of the service."""
     service: str
+    """Name of the service."""
     cluster_id: strawberry.ID
+    """ID of the cluster."""
     cluster: str | None
+    """Handle of the cluster. Null after its deletion."""
     standing: Standing
+    """Current stage."""
     reason: str | None
+    """Reason of the wait or the failure. Null if there is none."""
     since: datetime | None
+    """Start of the current stage."""
 
     @classmethod
     def of(cls, row: Walk) -> "CommitWalk":
@@ -246,13 +310,18 @@ class CommitWalk:
 
 @strawberry.type
 class CommitTrace:
-    """How far a commit has come: the time of each stage, and who has not got it yet."""
+    """Progress of a commit over all its services."""
 
     sha: str
+    """Full SHA of the commit."""
     services: int
+    """Number of services."""
     live: int
+    """Number of services with this commit or a later state."""
     stages: list[StageTime]
+    """Duration of each stage."""
     stragglers: list[CommitWalk]
+    """Services without the commit, longest waiting first."""
 
     @classmethod
     def of(cls, row: Trace) -> "CommitTrace":
@@ -261,18 +330,16 @@ class CommitTrace:
             services=len(row.walks),
             live=row.live,
             stages=[
-                StageTime(stage=one.stage, count=one.count, p50=one.p50, p99=one.p99)
-                for one in row.stages
+                StageTime(stage=stage.stage, count=stage.count, p50=stage.p50, p99=stage.p99)
+                for stage in row.stages
             ],
-            stragglers=[CommitWalk.of(one) for one in row.stragglers],
+            stragglers=[CommitWalk.of(straggler) for straggler in row.stragglers],
         )
 
 
 @strawberry.type
 class ReportQuery:
-    @strawberry.field(
-        description="The four figures of delivery over a window; `by` parts it from its beginning."
-    )
+    @strawberry.field
     async def delivery_report(
         self,
         info: Info,
@@ -284,13 +351,18 @@ class ReportQuery:
         service_id: _Id = None,
         repository_id: _Id = None,
     ) -> DeliveryReport:
+        """DORA metrics over a time range.
+
+        Args:
+            since: Start of the time range. Limit: 1,100 days before the end.
+            until: End of the time range. Default: now.
+            by: Length of the periods in `parts`. Limit: 400 periods. Default: no periods.
+        """
         within = Within(project_id, cluster_id, service_id, repository_id)
         reports, actor = info.context.verbs.reports, info.context.actor
         return DeliveryReport.of(await reports.figures(actor, since, until, within, by))
 
-    @strawberry.field(
-        description="The newest deployments of a service, cluster, repository or project."
-    )
+    @strawberry.field
     async def deployment_history(
         self,
         info: Info,
@@ -300,19 +372,29 @@ class ReportQuery:
         service_id: _Id = None,
         repository_id: _Id = None,
     ) -> list[DeploymentRecord]:
+        """Latest deployments, newest first.
+
+        Args:
+            first: Number of rows. Default: 50. Limit: 500.
+        """
         within = Within(project_id, cluster_id, service_id, repository_id)
         named = await info.context.verbs.reports.newest(info.context.actor, within, first)
-        return [DeploymentRecord.of(one, named) for one in named.deployments]
+        return [DeploymentRecord.of(deployment, named) for deployment in named.deployments]
 
-    @strawberry.field(description="The fleet as it was at a moment, as the ledger tells.")
+    @strawberry.field
     async def fleet(
         self, info: Info, at: datetime, project_id: _Id = None, cluster_id: _Id = None
     ) -> FleetMoment:
+        """The fleet at a point in time.
+
+        Args:
+            at: The point in time.
+        """
         within = Within(project_id, cluster_id)
         named = await info.context.verbs.reports.at(info.context.actor, at, within)
         return FleetMoment.of(at, named)
 
-    @strawberry.field(description="What differs between the fleet at two moments.")
+    @strawberry.field
     async def fleet_changes(
         self,
         info: Info,
@@ -321,13 +403,25 @@ class ReportQuery:
         project_id: _Id = None,
         cluster_id: _Id = None,
     ) -> list[FleetChange]:
+        """Differences of the fleet between two points in time.
+
+        Args:
+            then: First point in time.
+            now: Second point in time.
+        """
         within = Within(project_id, cluster_id)
         reports, actor = info.context.verbs.reports, info.context.actor
         changes, named = await reports.difference(actor, then, now, within)
         return _changes(changes, named)
 
-    @strawberry.field(description="Why a commit is not live: its walk to every service; with a "
-                                  "repository, to all that follow it.")  # fmt: skip
+    @strawberry.field
     async def commit_trace(self, info: Info, sha: str, repository_id: _Id = None) -> CommitTrace:
+        """Progress of a commit over all its services.
+
+        Args:
+            sha: Full SHA, or at least its first 7 characters.
+            repository_id: ID of the repository, to include services without the commit. Default:
+                only services that have had it.
+        """
         trace = await info.context.verbs.reports.trace(info.context.actor, sha, repository_id)
         return CommitTrace.of(trace)

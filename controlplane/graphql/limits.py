@@ -1,7 +1,7 @@
-"""How large a document and its values may be, found out before anything is done with them.
+"""Limits on documents and values, checked before validation and execution.
 
-Each fragment is weighed once, however often it is spread, so the work grows with the length of a
-document and not with what it would expand to.
+Each fragment is weighed once, regardless of its spreads. So the work grows with the length of the
+document, not with its expanded size.
 """
 
 import re
@@ -45,7 +45,7 @@ MOST_COST = 50_000
 
 _ROWS_OF_A_PAGE = 50
 _ROWS_OF_A_LIST = 5
-# What one of these makes the server do, in fields.
+# Cost of expensive fields, in plain fields.
 _WEIGHTS = {
     "search": 200,
     "places": 100,
@@ -60,21 +60,21 @@ _WEIGHTS = {
     "whoCan": 1_000,
     "componentBlame": 2_000,
 }
-# Inline fragments and spreads count here too, unlike in DEEPEST.
+# Unlike DEEPEST, this counts inline fragments and spreads.
 _MOST_NESTED = 100
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What selections come to with all fragments spread: levels of fields, fields, aliases."""
+    """Size of selections with all fragments expanded: depth, fields and aliases."""
 
     depth: int = 0
     fields: int = 0
     aliases: int = 0
 
     def beside(self, other: "Weight") -> "Weight":
-        """Both in one selection set."""
+        """Returns the size of both in one selection set."""
         return Weight(
             max(self.depth, other.depth),
             self.fields + other.fields,
@@ -91,29 +91,29 @@ class Scale:
     def __init__(self, document: DocumentNode) -> None:
         self._definitions = document.definitions
         self._fragments = {
-            one.name.value: one
-            for one in document.definitions
-            if isinstance(one, FragmentDefinitionNode)
+            definition.name.value: definition
+            for definition in document.definitions
+            if isinstance(definition, FragmentDefinitionNode)
         }
         self._weighed: dict[str, Weight | None] = {}
 
     def check(self) -> None:
-        """Invalid: some definition is larger than an answer should be, or contains itself."""
+        """Raises Invalid for a definition that is too large or contains itself."""
         if len(self._fragments) > MOST_FRAGMENTS:
             raise Invalid(f"{len(self._fragments)} fragments, {MOST_FRAGMENTS} at most")
         for name in self._fragments:
             _check_weight(self._of_fragment(name, 0))
-        for one in self._definitions:
-            if isinstance(one, OperationDefinitionNode):
-                _check_weight(self.weigh(one.selection_set, 0))
+        for definition in self._definitions:
+            if isinstance(definition, OperationDefinitionNode):
+                _check_weight(self.weigh(definition.selection_set, 0))
 
     def weigh(self, selections: SelectionSetNode, nested: int) -> Weight:
-        """What a selection set comes to, `nested` levels below its definition."""
+        """Returns the size of a selection set, `nested` levels below its definition."""
         if nested > _MOST_NESTED:
             raise Invalid(f"selections are nested deeper than {_MOST_NESTED} levels")
         weight = _NOTHING
-        for one in selections.selections:
-            weight = weight.beside(self._of_selection(one, nested + 1))
+        for selection in selections.selections:
+            weight = weight.beside(self._of_selection(selection, nested + 1))
         return weight
 
     def _of_selection(self, node: SelectionNode, nested: int) -> Weight:
@@ -123,12 +123,12 @@ class Scale:
         inner = self.weigh(selections, nested) if selections else _NOTHING
         if not isinstance(node, FieldNode):
             return inner
-        # How deep the schema tells of itself is bounded by MaxIntrospectionDepthRule.
+        # MaxIntrospectionDepthRule limits the depth of introspection.
         depth = 0 if node.name.value.startswith("__") else inner.depth + 1
         return Weight(depth, inner.fields + 1, inner.aliases + (node.alias is not None))
 
     def _of_fragment(self, name: str, nested: int) -> Weight:
-        """An unknown fragment weighs nothing: validation tells of it."""
+        """Returns the size of a fragment. Validation rejects unknown ones, which count as empty."""
         if name in self._weighed:
             weight = self._weighed[name]
             if weight is None:
@@ -144,16 +144,16 @@ class Scale:
 
 
 class StorableStrings(ASTValidationRule):
-    """Refuses strings in the document that the store cannot keep."""
+    """Rejects strings that the store cannot save."""
 
     def enter_string_value(self, node: StringValueNode, *_: object) -> None:
-        """Report a NUL character."""
+        """Reports NUL characters."""
         if _UNSTORABLE.search(node.value):
-            self.report_error(GraphQLError("a string must not hold NUL characters", node))
+            self.report_error(GraphQLError("strings must not contain NUL characters", node))
 
 
 def check_values(value: Any, field: str) -> None:
-    """Invalid: parsed JSON holds too much, lies too deep, or has what the store cannot keep."""
+    """Raises Invalid for parsed JSON that is too large, too deep, or that the store cannot save."""
     level, depth, count = [value], 0, 0
     while level:
         depth, count = depth + 1, count + len(level)
@@ -161,14 +161,14 @@ def check_values(value: Any, field: str) -> None:
             raise Invalid(f"nested deeper than {DEEPEST_VALUE} levels", field=field)
         if count > MOST_VALUES:
             raise Invalid(f"more than {MOST_VALUES:,} values", field=field)
-        for one in level:
-            _check_string(one, field)
-        level = [inner for one in level for inner in _within(one)]
+        for item in level:
+            _check_string(item, field)
+        level = [inner for item in level for inner in _within(item)]
 
 
 def _check_string(value: Any, field: str) -> None:
     if isinstance(value, str) and _UNSTORABLE.search(value):
-        raise Invalid("must not hold NUL characters or lone surrogates", field=field)
+        raise Invalid("must not contain NUL characters or lone surrogates", field=field)
 
 
 def _within(value: Any) -> list[Any]:
@@ -179,18 +179,20 @@ def _within(value: Any) -> list[Any]:
 
 def _check_weight(weight: Weight) -> None:
     if weight.depth > DEEPEST:
-        raise Invalid(f"the depth of the query is {weight.depth}, {DEEPEST} at most")
+        raise Invalid(
+            f"the depth of the query is {weight.depth}, {DEEPEST} at most; select fewer levels"
+        )
     if weight.aliases > MOST_ALIASES:
         raise Invalid(f"the query has {weight.aliases} aliases, {MOST_ALIASES} at most")
     if weight.fields > MOST_FIELDS:
-        raise Invalid(f"the query comes to more than {MOST_FIELDS:,} fields")
+        raise Invalid(f"the query has more than {MOST_FIELDS:,} fields; split it")
 
 
 class Cost:
-    """What answering a document takes: fields, times the rows that lists have.
+    """Cost of a document: its fields, multiplied by the rows of their lists.
 
-    A field costs one, some as in `_WEIGHTS`; what is selected of a page counts for each of its
-    rows, what is selected of another list five times. Each fragment is reckoned once.
+    A field costs 1 or its value in `_WEIGHTS`. Selections on a page count once per row, those on
+    other lists five times. Each fragment is computed once.
     """
 
     def __init__(
@@ -200,26 +202,28 @@ class Cost:
         self._variables = variables
         self._document = document
         self._fragments = {
-            one.name.value: one
-            for one in document.definitions
-            if isinstance(one, FragmentDefinitionNode)
+            definition.name.value: definition
+            for definition in document.definitions
+            if isinstance(definition, FragmentDefinitionNode)
         }
         self._reckoned: dict[str, int] = {}
 
     def check(self) -> None:
-        """LimitExceeded: some operation costs too much. The document is known to be of a size."""
-        for one in self._document.definitions:
-            if isinstance(one, OperationDefinitionNode):
-                cost = self.of(one.selection_set, self._schema.get_root_type(one.operation))
+        """Raises LimitExceeded for an operation that is too expensive. `Scale` must have passed."""
+        for definition in self._document.definitions:
+            if isinstance(definition, OperationDefinitionNode):
+                cost = self.of(
+                    definition.selection_set, self._schema.get_root_type(definition.operation)
+                )
                 if cost > MOST_COST:
                     raise LimitExceeded(
-                        f"the query costs {cost:,}, {MOST_COST:,} at most: "
-                        "ask for smaller pages or fewer fields"
+                        f"the cost of the query is {cost:,}, {MOST_COST:,} at most; "
+                        "request smaller pages or fewer fields"
                     )
 
     def of(self, selections: SelectionSetNode, parent: GraphQLNamedType | None) -> int:
-        """The cost of selections on one object."""
-        return sum(self._of_selection(one, parent) for one in selections.selections)
+        """Returns the cost of selections on one object."""
+        return sum(self._of_selection(selection, parent) for selection in selections.selections)
 
     def _of_selection(self, node: SelectionNode, parent: GraphQLNamedType | None) -> int:
         if isinstance(node, FragmentSpreadNode):
@@ -239,7 +243,7 @@ class Cost:
         return weight + self._rows(node, field.type) * self.of(node.selection_set, kind)
 
     def _rows(self, node: FieldNode, kind: GraphQLOutputType) -> int:
-        """For how many objects what is selected counts; a page's own lists are as long as it."""
+        """Returns the number of objects that a selection counts for."""
         if get_named_type(kind).name.endswith("Connection"):
             return self._page(node)
         is_list = isinstance(get_nullable_type(kind), GraphQLList)
@@ -264,18 +268,18 @@ class Cost:
 
 
 def asks_for_the_schema(document: DocumentNode) -> bool:
-    """Whether a document looks at the schema itself."""
+    """Returns true for a document with introspection fields."""
     return any(
         isinstance(node, FieldNode) and node.name.value in ("__schema", "__type")
-        for one in document.definitions
-        if isinstance(one, OperationDefinitionNode | FragmentDefinitionNode)
-        for node in _selected(one.selection_set)
+        for definition in document.definitions
+        if isinstance(definition, OperationDefinitionNode | FragmentDefinitionNode)
+        for node in _selected(definition.selection_set)
     )
 
 
 def _selected(selections: SelectionSetNode) -> Iterator[SelectionNode]:
-    for one in selections.selections:
-        yield one
-        inner = getattr(one, "selection_set", None)
+    for selection in selections.selections:
+        yield selection
+        inner = getattr(selection, "selection_set", None)
         if inner is not None:
             yield from _selected(inner)

@@ -1,4 +1,4 @@
-"""What can be changed."""
+"""Mutations of the API."""
 
 from datetime import datetime
 
@@ -36,8 +36,6 @@ from controlplane.graphql.services import cluster_type, service_type
 from controlplane.graphql.streams import StreamMutation
 from controlplane.graphql.types import ServiceDeployment
 
-_SEEN = "CONFLICT if it was changed after `unchangedSince`, the `updatedAt` that one has seen."
-
 
 @strawberry.type
 class Mutation(
@@ -53,13 +51,21 @@ class Mutation(
     PipelineOverrideMutation,
     HelmRepositoryMutation,
 ):
-    @strawberry.mutation(description="Register a cluster. `deployToken` is given only here.")
+    """Changes to the installation. Each mutation needs a permission on the resource that it
+    changes."""
+
+    @strawberry.mutation
     async def create_cluster(self, info: Info, attributes: ClusterAttributes) -> Cluster | None:
+        """Registers a cluster. Returns its `deployToken`.
+
+        Args:
+            attributes: Fields of the cluster.
+        """
         clusters, actor = info.context.verbs.clusters, info.context.actor
         row, token = await clusters.create(actor, attributes.change())
         return await cluster_type(info, row, token)
 
-    @strawberry.mutation(description=_SEEN)
+    @strawberry.mutation
     async def update_cluster(
         self,
         info: Info,
@@ -67,22 +73,43 @@ class Mutation(
         attributes: ClusterUpdateAttributes,
         unchanged_since: datetime | None = None,
     ) -> Cluster | None:
+        """Updates a cluster.
+
+        Args:
+            id: ID of the cluster.
+            attributes: Fields to change.
+        """
         clusters, actor = info.context.verbs.clusters, info.context.actor
         row = await clusters.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
         return await cluster_type(info, row)
 
-    @strawberry.mutation(description="Delete a cluster after its agent removed all services.")
+    @strawberry.mutation
     async def delete_cluster(self, info: Info, id: strawberry.ID) -> Cluster | None:
+        """Deletes a cluster after its agent has removed all services.
+
+        Args:
+            id: ID of the cluster.
+        """
         row = await info.context.verbs.clusters.delete(info.context.actor, id)
         return await cluster_type(info, row)
 
-    @strawberry.mutation(description="Forget a cluster and leave everything in it as it is.")
+    @strawberry.mutation
     async def detach_cluster(self, info: Info, id: strawberry.ID) -> Cluster | None:
+        """Removes a cluster from Towline at once and keeps everything in it.
+
+        Args:
+            id: ID of the cluster.
+        """
         row = await info.context.verbs.clusters.detach(info.context.actor, id)
         return await cluster_type(info, row)
 
-    @strawberry.mutation(description="A new deploy token; older ones end at once.")
+    @strawberry.mutation
     async def rotate_cluster_token(self, info: Info, id: strawberry.ID) -> Cluster | None:
+        """Creates a deploy token and revokes all older ones at once.
+
+        Args:
+            id: ID of the cluster.
+        """
         row, token = await info.context.verbs.clusters.rotate_token(info.context.actor, id)
         return await cluster_type(info, row, token)
 
@@ -90,6 +117,11 @@ class Mutation(
     async def create_git_repository(
         self, info: Info, attributes: GitAttributes
     ) -> GitRepository | None:
+        """Adds a Git repository.
+
+        Args:
+            attributes: Fields of the repository.
+        """
         verbs = info.context.verbs
         return GitRepository.of(
             await verbs.repositories.create(info.context.actor, attributes.change())
@@ -99,6 +131,12 @@ class Mutation(
     async def update_git_repository(
         self, info: Info, id: strawberry.ID, attributes: GitAttributes
     ) -> GitRepository | None:
+        """Updates a Git repository.
+
+        Args:
+            id: ID of the repository.
+            attributes: Fields to change.
+        """
         verbs = info.context.verbs
         return GitRepository.of(
             await verbs.repositories.update(info.context.actor, id, attributes.change())
@@ -106,15 +144,25 @@ class Mutation(
 
     @strawberry.mutation
     async def delete_git_repository(self, info: Info, id: strawberry.ID) -> GitRepository | None:
+        """Removes a Git repository. Fails with CONFLICT while services use it.
+
+        Args:
+            id: ID of the repository.
+        """
         verbs = info.context.verbs
         return GitRepository.of(await verbs.repositories.delete(info.context.actor, id))
 
-    @strawberry.mutation(description="Look for new commits now.")
+    @strawberry.mutation
     async def sync_git_repository(self, info: Info, id: strawberry.ID) -> GitRepository | None:
+        """Polls a Git repository now.
+
+        Args:
+            id: ID of the repository.
+        """
         verbs = info.context.verbs
         return GitRepository.of(await verbs.repositories.sync(info.context.actor, id))
 
-    @strawberry.mutation(description="Define a service in a cluster, by its id or handle.")
+    @strawberry.mutation
     async def create_service_deployment(
         self,
         info: Info,
@@ -122,11 +170,18 @@ class Mutation(
         cluster_id: strawberry.ID | None = None,
         cluster: str | None = None,
     ) -> ServiceDeployment | None:
+        """Creates a service in a cluster. Give either `clusterId` or `cluster`.
+
+        Args:
+            attributes: Fields of the service.
+            cluster_id: ID of the cluster.
+            cluster: Handle of the cluster.
+        """
         services, actor = info.context.verbs.services, info.context.actor
         row = await services.create(actor, cluster_id, cluster, attributes.change())
         return await service_type(info, row)
 
-    @strawberry.mutation(description=_SEEN)
+    @strawberry.mutation
     async def update_service_deployment(
         self,
         info: Info,
@@ -134,41 +189,72 @@ class Mutation(
         attributes: ServiceUpdateAttributes,
         unchanged_since: datetime | None = None,
     ) -> ServiceDeployment | None:
+        """Updates a service.
+
+        Args:
+            id: ID of the service.
+            attributes: Fields to change.
+        """
         services, actor = info.context.verbs.services, info.context.actor
         row = await services.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
         return await service_type(info, row)
 
-    @strawberry.mutation(description="Delete a service and its objects.")
+    @strawberry.mutation
     async def delete_service_deployment(
         self, info: Info, id: strawberry.ID
     ) -> ServiceDeployment | None:
+        """Deletes a service and its objects.
+
+        Args:
+            id: ID of the service.
+        """
         services = info.context.verbs.services
         return await service_type(info, await services.delete(info.context.actor, id))
 
-    @strawberry.mutation(description="Delete a service and leave its objects as they are.")
+    @strawberry.mutation
     async def detach_service_deployment(
         self, info: Info, id: strawberry.ID
     ) -> ServiceDeployment | None:
+        """Deletes a service and keeps its objects in the cluster.
+
+        Args:
+            id: ID of the service.
+        """
         services = info.context.verbs.services
         row = await services.delete(info.context.actor, id, Removal.ORPHAN)
         return await service_type(info, row)
 
-    @strawberry.mutation(description="Look for commits, and check against the cluster, now.")
+    @strawberry.mutation
     async def kick_service(self, info: Info, service_id: strawberry.ID) -> ServiceDeployment | None:
+        """Syncs a service now: polls for commits and compares the cluster.
+
+        Args:
+            service_id: ID of the service.
+        """
         services = info.context.verbs.services
         return await service_type(info, await services.sync(info.context.actor, service_id))
 
-    @strawberry.mutation(description="Render and apply everything again, changed or not.")
+    @strawberry.mutation
     async def force_service(self, info: Info, id: strawberry.ID) -> ServiceDeployment | None:
+        """Renders and applies a service again, even without changes.
+
+        Args:
+            id: ID of the service.
+        """
         services = info.context.verbs.services
         return await service_type(info, await services.force(info.context.actor, id))
 
-    @strawberry.mutation(description="Let a service go on once without its dependencies.")
+    @strawberry.mutation
     async def proceed_service(self, info: Info, id: strawberry.ID) -> ServiceDeployment | None:
+        """Lets a service proceed once without waiting for its dependencies.
+
+        Args:
+            id: ID of the service.
+        """
         services = info.context.verbs.services
         return await service_type(info, await services.proceed(info.context.actor, id))
 
-    @strawberry.mutation(description="Define a service like another one, in a cluster.")
+    @strawberry.mutation
     async def clone_service(
         self,
         info: Info,
@@ -176,35 +262,64 @@ class Mutation(
         cluster_id: strawberry.ID,
         attributes: ServiceCloneAttributes,
     ) -> ServiceDeployment | None:
+        """Creates a service from another one.
+
+        Args:
+            service_id: ID of the original service.
+            cluster_id: ID of the target cluster.
+            attributes: Fields that differ from the original.
+        """
         services, actor = info.context.verbs.services, info.context.actor
         row = await services.clone(actor, service_id, cluster_id, attributes.change())
         return await service_type(info, row)
 
-    @strawberry.mutation(description="Return to a revision and hold there.")
+    @strawberry.mutation
     async def rollback_service(
         self, info: Info, id: strawberry.ID, revision_id: strawberry.ID
     ) -> ServiceDeployment | None:
+        """Rolls a service back to a revision and pins it there.
+
+        Args:
+            id: ID of the service.
+            revision_id: ID of the revision.
+        """
         services = info.context.verbs.services
         row = await services.rollback(info.context.actor, id, revision_id)
         return await service_type(info, row)
 
-    @strawberry.mutation(description="End a rollback's hold: follow the ref again.")
+    @strawberry.mutation
     async def release_service(self, info: Info, id: strawberry.ID) -> ServiceDeployment | None:
+        """Unpins a service after a rollback. It follows its ref again.
+
+        Args:
+            id: ID of the service.
+        """
         services = info.context.verbs.services
         return await service_type(info, await services.release(info.context.actor, id))
 
-    @strawberry.mutation(description="Create or change the pipeline of this name.")
+    @strawberry.mutation
     async def save_pipeline(
         self, info: Info, name: str, attributes: PipelineAttributes
     ) -> Pipeline | None:
+        """Creates or updates the pipeline with this name.
+
+        Args:
+            name: Name of the pipeline. Limit: 255 characters.
+            attributes: Definition of the pipeline. Replaces the whole definition.
+        """
         verbs = info.context.verbs
         return Pipeline.of(await verbs.pipelines.save(info.context.actor, attributes.draft(name)))
 
-    @strawberry.mutation(description="Delete a pipeline; its services stay.")
+    @strawberry.mutation
     async def delete_pipeline(self, info: Info, id: strawberry.ID) -> Pipeline | None:
+        """Deletes a pipeline and keeps its services.
+
+        Args:
+            id: ID of the pipeline.
+        """
         return Pipeline.of(await info.context.verbs.pipelines.delete(info.context.actor, id))
 
-    @strawberry.mutation(description="Say yes to exactly these digests.")
+    @strawberry.mutation
     async def approve_gate(
         self,
         info: Info,
@@ -212,31 +327,62 @@ class Mutation(
         digests: list[DigestAttributes] | None = None,
         comment: str | None = None,
     ) -> Pipeline | None:
+        """Approves a release at a gate. The approval is bound to the digests.
+
+        Args:
+            id: ID of the gate.
+            digests: Digest of each service that the caller reviewed. Required. Fails with CONFLICT
+                if the gate has others by now.
+            comment: Comment of the approver. Limit: 1,000 characters.
+        """
         pipelines = info.context.verbs.pipelines
         view = await pipelines.approve(
             info.context.actor, id, digests_of(digests or []), comment or ""
         )
         return Pipeline.of(view)
 
-    @strawberry.mutation(description="Say no to whatever waits at the gate.")
+    @strawberry.mutation
     async def reject_gate(
         self, info: Info, id: strawberry.ID, comment: str | None = None
     ) -> Pipeline | None:
+        """Rejects the release that waits at a gate.
+
+        Args:
+            id: ID of the gate.
+            comment: Comment shown to users.
+        """
         pipelines = info.context.verbs.pipelines
         return Pipeline.of(await pipelines.reject(info.context.actor, id, comment or ""))
 
-    @strawberry.mutation(description="Let nothing enter a stage until resumePipeline.")
+    @strawberry.mutation
     async def pause_pipeline(
         self, info: Info, id: strawberry.ID, reason: str | None = None
     ) -> Pipeline | None:
+        """Pauses a pipeline. No release enters a stage until `resumePipeline`.
+
+        Args:
+            id: ID of the pipeline.
+            reason: Reason shown to users.
+        """
         pipelines = info.context.verbs.pipelines
         return Pipeline.of(await pipelines.pause(info.context.actor, id, reason or ""))
 
     @strawberry.mutation
     async def resume_pipeline(self, info: Info, id: strawberry.ID) -> Pipeline | None:
+        """Resumes a paused pipeline.
+
+        Args:
+            id: ID of the pipeline.
+        """
         return Pipeline.of(await info.context.verbs.pipelines.resume(info.context.actor, id))
 
-    @strawberry.mutation(description="Try again what was refused or has failed in a stage.")
+    @strawberry.mutation
     async def retry_pipeline(self, info: Info, id: strawberry.ID, stage: str) -> Pipeline | None:
+        """Retries a rejected or failed release in a stage.
+
+        Args:
+            id: ID of the pipeline.
+            stage: Name of the stage.
+        """
         pipelines = info.context.verbs.pipelines
         return Pipeline.of(await pipelines.retry(info.context.actor, id, stage))

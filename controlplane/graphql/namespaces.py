@@ -29,21 +29,33 @@ from fleet.errors import Invalid
 
 @strawberry.type
 class ManagedNamespace:
-    """A namespace that every cluster that fits has; `quota` is the `hard` of a ResourceQuota."""
+    """A namespace that Towline creates in every matching cluster."""
 
     id: strawberry.ID
     name: str
+    """Unique name of the definition."""
     namespace: str
+    """Name of the namespace."""
     labels: Map
+    """Labels of the namespace."""
     annotations: Map
+    """Annotations of the namespace."""
     quota: Map
+    """Hard limits of a ResourceQuota, such as `requests.cpu`. Empty without a quota."""
     template: ServiceTemplate | None
+    """Template of a service in the namespace. Null without a service."""
     selector: ClusterSelector
+    """Conditions on clusters."""
     on_leave: Leave
+    """Handling of namespaces on clusters that no longer match."""
     on_delete: Leave
+    """Handling of namespaces when the definition is deleted."""
     deletion_budget: int
+    """Maximum number of removals in one evaluation without a confirmation."""
     project: Project | None
+    """Project whose clusters can match. Null: clusters of all projects."""
     state: DefinitionState
+    """Result of the last evaluation."""
     inserted_at: datetime
     updated_at: datetime
 
@@ -70,19 +82,31 @@ class ManagedNamespace:
 
 @strawberry.input
 class ManagedNamespaceAttributes:
-    """What is left out stays. Without a `namespace` it is called as the definition is."""
+    """Fields of a managed namespace. A field that is null or absent stays as it is."""
 
     name: str | None = None
+    """Unique name of the definition. Required on creation."""
     namespace: str | None = None
+    """Name of the namespace. Default: same as `name`."""
     project_id: strawberry.ID | None = None
+    """ID of the project whose clusters can match. Default: clusters of all projects."""
     selector: ClusterSelectorAttributes | None = None
+    """Conditions on clusters. Default: every cluster."""
     labels: Json | None = None
+    """JSON object with labels. Replaces the whole object."""
     annotations: Json | None = None
+    """JSON object with annotations. Replaces the whole object."""
     quota: list[TagAttributes] | None = None
+    """Hard limits of a ResourceQuota. Replaces the whole list."""
     template: ServiceDeploymentAttributes | None = None
+    """Template of a service in the namespace. Default: no service."""
     on_leave: Leave | None = None
+    """Handling of namespaces on clusters that no longer match. Default: detach."""
     on_delete: Leave | None = None
+    """Handling of namespaces when the definition is deleted. Default: detach."""
     deletion_budget: int | None = None
+    """Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit:
+    100,000."""
 
     def change(self) -> NamespaceChange:
         selector = self.selector.fields() if self.selector else None
@@ -93,21 +117,26 @@ class ManagedNamespaceAttributes:
             self.namespace,
             _words(self.labels, "labels"),
             _words(self.annotations, "annotations"),
-            None if quota is None else {one.name: one.value for one in quota},
+            None if quota is None else {limit.name: limit.value for limit in quota},
             self.template.change() if self.template else None,
         )
 
 
 @strawberry.type
 class NamespaceQuery:
-    @strawberry.field(description="A managed namespace by id or name.")
+    @strawberry.field
     async def managed_namespace(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
     ) -> ManagedNamespace | None:
+        """A managed namespace, by ID or name.
+
+        Args:
+            id: ID of the managed namespace.
+        """
         row = await info.context.verbs.namespaces.get(info.context.actor, id, name)
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.field(description="Managed namespaces; `q` is looked for in names.")
+    @strawberry.field
     async def managed_namespaces(
         self,
         info: Info,
@@ -115,53 +144,86 @@ class NamespaceQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[ManagedNamespace]:
+        """Managed namespaces.
+
+        Args:
+            q: Text to search for in names and namespaces. Limit: 200 characters.
+        """
         asked = relay.query(first, after, q)
         page = await info.context.verbs.namespaces.page(info.context.actor, asked)
         return await relay.filled(info.context, page, asked, _types)
 
-    @strawberry.field(description="The services that hold a managed namespace, and those in it.")
+    @strawberry.field
     async def managed_namespace_services(
         self, info: Info, id: strawberry.ID
     ) -> list[ServiceDeployment]:
+        """Services that create a managed namespace, and services in it.
+
+        Args:
+            id: ID of the managed namespace.
+        """
         rows = await info.context.verbs.namespaces.services(info.context.actor, id)
         return await service_types(info, rows)
 
 
 @strawberry.type
 class NamespaceMutation:
-    @strawberry.mutation(description="Let every cluster that fits have a namespace.")
+    @strawberry.mutation
     async def create_managed_namespace(
         self, info: Info, attributes: ManagedNamespaceAttributes
     ) -> ManagedNamespace | None:
+        """Creates a managed namespace.
+
+        Args:
+            attributes: Fields of the managed namespace.
+        """
         namespaces = info.context.verbs.namespaces
         row = await namespaces.create(info.context.actor, attributes.change())
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Change a managed namespace; all clusters follow.")
+    @strawberry.mutation
     async def update_managed_namespace(
         self, info: Info, id: strawberry.ID, attributes: ManagedNamespaceAttributes
     ) -> ManagedNamespace | None:
+        """Updates a managed namespace in all clusters.
+
+        Args:
+            id: ID of the managed namespace.
+            attributes: Fields to change.
+        """
         namespaces = info.context.verbs.namespaces
         row = await namespaces.update(info.context.actor, id, attributes.change())
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Delete a managed namespace, as its policy says.")
+    @strawberry.mutation
     async def delete_managed_namespace(
         self, info: Info, id: strawberry.ID
     ) -> ManagedNamespace | None:
+        """Deletes a managed namespace. `onDelete` determines the handling of its namespaces.
+
+        Args:
+            id: ID of the managed namespace.
+        """
         row = await info.context.verbs.namespaces.delete(info.context.actor, id)
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Look now; `confirm` lets so many removals happen, once.")
+    @strawberry.mutation
     async def sync_managed_namespace(
         self, info: Info, id: strawberry.ID, confirm: int = 0
     ) -> ManagedNamespace | None:
+        """Evaluates a managed namespace now.
+
+        Args:
+            id: ID of the managed namespace.
+            confirm: Number of removals to allow in this evaluation. Default: 0, the deletion
+                budget.
+        """
         row = await info.context.verbs.namespaces.sync(info.context.actor, id, confirm=confirm)
         return (await _types(info.context, [row]))[0]
 
 
 async def _types(context: Context, rows: Sequence[NamespaceRow]) -> list[ManagedNamespace]:
-    projects = await projects_of(context, [one.project_id for one in rows])
+    projects = await projects_of(context, [row.project_id for row in rows])
     return [ManagedNamespace.of(row, projects.get(row.project_id or "")) for row in rows]
 
 

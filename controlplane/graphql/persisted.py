@@ -1,8 +1,8 @@
-"""Queries that clients send once and then name by their hash (automatic persisted queries).
+"""Automatic persisted queries: clients send a query once and then only its hash.
 
-A client sends the sha256 of a query in `extensions.persistedQuery`; is it not known here, it is
-told so, and sends both. What is kept was sent by members, and is bounded: a hash that was forgotten
-is learned again. By GET nothing but such a hash is taken, so no query can hide in a link.
+A client sends the SHA-256 of a query in `extensions.persistedQuery`. If the hash is unknown, the
+client sends hash and query together. Only queries of members are stored, up to a limit; a client
+sends a forgotten query again. GET requests accept only a hash, so no query can hide in a link.
 """
 
 import hashlib
@@ -19,20 +19,21 @@ _HEX = frozenset("0123456789abcdef")
 
 
 class UnknownQuery(Exception):
-    """No query of this hash is known: the client sends it once."""
+    """The hash is unknown; the client must send the query."""
 
 
 class PersistedQueries:
-    """The queries of one process by their hashes, the least used forgotten first."""
+    """Queries of one process by hash; the least recently used is forgotten first."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most
         self._known: OrderedDict[str, str] = OrderedDict()
 
     def text(self, query: str | None, extensions: Mapping[str, Any] | None) -> str | None:
-        """The query that a request means.
+        """Returns the query of a request.
 
-        UnknownQuery: it names one that is not known. Invalid: the hash is none, or another's.
+        UnknownQuery: the hash is unknown. Invalid: the hash is malformed or belongs to another
+        query.
         """
         hash = _hash_of(extensions)
         if hash is None:
@@ -40,11 +41,11 @@ class PersistedQueries:
         if query is None:
             return self._find(hash)
         if hashlib.sha256(query.encode()).hexdigest() != hash:
-            raise Invalid("is not the sha256 of the query", field="persistedQuery.sha256Hash")
+            raise Invalid("is not the SHA-256 of the query", field="persistedQuery.sha256Hash")
         return query
 
     def learn(self, query: str | None, extensions: Mapping[str, Any] | None) -> None:
-        """Keep a query that a member has sent with its hash, as `text` has checked."""
+        """Stores a query of a member with its hash. `text` must have checked the hash."""
         hash = _hash_of(extensions)
         if hash is None or query is None or len(query) > LONGEST_KEPT:
             return
@@ -67,5 +68,5 @@ def _hash_of(extensions: Mapping[str, Any] | None) -> str | None:
         return None
     hash = given.get("sha256Hash") if isinstance(given, Mapping) else None
     if not isinstance(hash, str) or len(hash) != 64 or not _HEX.issuperset(hash):
-        raise Invalid("needs 64 hexadecimal digits", field="persistedQuery.sha256Hash")
+        raise Invalid("must have 64 hexadecimal digits", field="persistedQuery.sha256Hash")
     return hash

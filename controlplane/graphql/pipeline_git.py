@@ -1,4 +1,4 @@
-"""Promotion by git in the API: what is written, and what became of it."""
+"""Promotion through Git in the API: changes to write and their state."""
 
 import orjson
 import strawberry
@@ -13,22 +13,29 @@ from controlplane.domain.pipelines.gitwrites import (
 from controlplane.domain.pipelines.state import Change, ChangeState
 from controlplane.graphql.gates import words
 
-strawberry.enum(WriteMode, name="GitWriteMode")
-strawberry.enum(FileKind, name="GitFileKind")
-strawberry.enum(ChangeState, name="GitChangeState")
+strawberry.enum(
+    WriteMode, name="GitWriteMode", description="Way in which a change reaches the branch."
+)
+strawberry.enum(FileKind, name="GitFileKind", description="Kind of change to a file or folder.")
+strawberry.enum(ChangeState, name="GitChangeState", description="State of a Git change.")
 
 _DEFAULT = GitWrite(())
 
 
 @strawberry.type
 class GitChange:
-    """What a release became in git; `number` is that of the request that asks for its merge."""
+    """Git change made by a release or a trigger."""
 
     state: ChangeState
+    """State of the change."""
     branch: str
+    """Branch with the change."""
     sha: str | None
+    """Full SHA of the commit. Null until it is merged."""
     number: int | None
+    """Number of the pull or merge request. Null for a direct commit."""
     url: str | None
+    """URL of the pull or merge request. Null for a direct commit."""
 
     @classmethod
     def of(cls, change: Change | None) -> "GitChange | None":
@@ -44,25 +51,28 @@ class GitChange:
 
 
 def settings_of(write: GitWrite | None) -> str | None:
-    """What is written, as JSON in the words of GitWriteAttributes, without defaults."""
+    """Returns the changes as JSON in the form of `GitWriteAttributes`, without defaults."""
     return orjson.dumps(words(write)).decode() if write else None
 
 
 @strawberry.input
 class GitFileAttributes:
-    """How one file changes, or one folder; see docs/how-to/pipelines.md.
-
-    IMAGE takes `image`; FIELD `field` (keys from the root), `value`, `document` and, for
-    `${tag}`, `image`; FOLDER takes `source`.
-    """
+    """A change to one file or folder."""
 
     kind: FileKind
+    """Kind of change."""
     path: str
+    """Path of the file or folder in the repository. Limit: 1,024 characters."""
     image: str = ""
+    """IMAGE: name of the image without a tag. FIELD: image for `${tag}`."""
     field: list[str] | None = None
+    """FIELD: keys and indexes from the root of the document. Limit: 32."""
     value: str = "${tag}"
+    """FIELD and IMAGE: new value or tag. Default: `${tag}`. Limit: 2,000 characters."""
     document: int = 0
+    """FIELD: index of the document in the file, from 0. Default: 0."""
     source: str = ""
+    """FOLDER: folder to copy."""
 
     def change(self) -> FileChange:
         return FileChange(
@@ -78,18 +88,26 @@ class GitFileAttributes:
 
 @strawberry.input
 class GitWriteAttributes:
-    """Changes of files that become one commit, or one request to merge it."""
+    """Changes to files that become one commit."""
 
     changes: list[GitFileAttributes]
+    """Changes to files. Limit: 100."""
     mode: WriteMode = WriteMode.COMMIT
+    """Direct commit, or pull or merge request. Default: `COMMIT`."""
     message: str | None = None
+    """Commit message with placeholders such as `${release}`, `${stage}` and `${pipeline}`. Limit:
+    2,000 characters."""
     branch: str | None = None
+    """Branch of the request, with the same placeholders. Default:
+    `towline/${pipeline}/${stage}/${release}`."""
     author: str = AUTHOR
+    """Author as `Name <mail>`. Default: `Towline <towline@localhost>`."""
     provider: str = ""
+    """`github`, `gitlab` or `gitea`. Default: derived from the host name."""
 
     def write(self) -> GitWrite:
         return GitWrite(
-            tuple(one.change() for one in self.changes),
+            tuple(change.change() for change in self.changes),
             self.mode,
             self.message or _DEFAULT.message,
             self.branch or _DEFAULT.branch,

@@ -1,4 +1,4 @@
-"""What people and programs do about releases beside approving them, in the API."""
+"""Overrides of releases in the API: skipped gates, external answers and denied revisions."""
 
 from datetime import datetime
 
@@ -11,11 +11,14 @@ from controlplane.graphql.pipelines import Pipeline
 
 @strawberry.type
 class RefusedRevision:
-    """A commit or digest that no service is given until it is lifted."""
+    """A denied commit or digest. No service receives it until somebody allows it again."""
 
     revision: str
+    """Commit or digest."""
     actor: str
+    """E-mail address of the user, or name of the pipeline, that denied it."""
     reason: str
+    """Reason of the denial."""
     inserted_at: datetime
 
     @classmethod
@@ -25,24 +28,30 @@ class RefusedRevision:
 
 @strawberry.type
 class PipelineOverrideQuery:
-    @strawberry.field(description="All commits and digests that no service is given.")
+    @strawberry.field
     async def refused_revisions(self, info: Info) -> list[RefusedRevision]:
+        """Denied commits and digests."""
         rows = await info.context.verbs.pipeline_overrides.refused(info.context.actor)
         return [RefusedRevision.of(row) for row in rows]
 
 
 @strawberry.type
 class PipelineOverrideMutation:
-    @strawberry.mutation(
-        description="Let this release pass a gate without its answer; needs the right to skip."
-    )
+    @strawberry.mutation
     async def skip_gate(
         self, info: Info, id: strawberry.ID, release_id: strawberry.ID, reason: str
     ) -> Pipeline | None:
+        """Skips a gate for one release. Needs the permission `SKIP`.
+
+        Args:
+            id: ID of the gate.
+            release_id: ID of the release.
+            reason: Reason for the audit log. Limit: 1,000 characters.
+        """
         overrides = info.context.verbs.pipeline_overrides
         return Pipeline.of(await overrides.skip(info.context.actor, id, release_id, reason))
 
-    @strawberry.mutation(description="Decide at an EXTERNAL gate, as the account it names.")
+    @strawberry.mutation
     async def answer_gate(
         self,
         info: Info,
@@ -51,40 +60,85 @@ class PipelineOverrideMutation:
         passed: bool,
         reason: str = "",
     ) -> Pipeline | None:
+        """Answers an EXTERNAL gate. Only the account of the gate may call it.
+
+        Args:
+            id: ID of the gate.
+            release_id: ID of the release.
+            passed: True lets the release pass.
+            reason: Reason shown to users. Limit: 1,000 characters.
+        """
         overrides = info.context.verbs.pipeline_overrides
         view = await overrides.answer(info.context.actor, id, release_id, passed, reason)
         return Pipeline.of(view)
 
-    @strawberry.mutation(description="Make what the first stage holds a release.")
+    @strawberry.mutation
     async def start_release(
         self, info: Info, id: strawberry.ID, reason: str = ""
     ) -> Pipeline | None:
+        """Starts a release from the current revisions of the first stage.
+
+        Args:
+            id: ID of the pipeline.
+            reason: Reason shown to users. Default: none.
+        """
         triggers = info.context.verbs.triggers
         return Pipeline.of(await triggers.start(info.context.actor, id, reason))
 
-    @strawberry.mutation(description="Have a trigger look for something new at once.")
+    @strawberry.mutation
     async def check_trigger(self, info: Info, id: strawberry.ID, trigger: str) -> Pipeline | None:
+        """Polls a trigger now.
+
+        Args:
+            id: ID of the pipeline.
+            trigger: Name of the trigger.
+        """
         triggers = info.context.verbs.triggers
         return Pipeline.of(await triggers.look_now(info.context.actor, id, trigger))
 
-    @strawberry.mutation(description="Stop the roll-out in a stage where it is.")
+    @strawberry.mutation
     async def abort_rollout(
         self, info: Info, id: strawberry.ID, stage: str, reason: str = ""
     ) -> Pipeline | None:
+        """Aborts the rollout of a stage. The stage counts as failed; updated services keep the
+        release.
+
+        Args:
+            id: ID of the pipeline.
+            stage: Name of the stage.
+            reason: Reason shown to users. Default: none.
+        """
         overrides = info.context.verbs.pipeline_overrides
         return Pipeline.of(await overrides.abort(info.context.actor, id, stage, reason))
 
-    @strawberry.mutation(description="Say that somebody has seen why a stage was put back.")
+    @strawberry.mutation
     async def lift_hold(self, info: Info, id: strawberry.ID, stage: str) -> Pipeline | None:
+        """Acknowledges the rollback of a stage, so that new releases may enter it.
+
+        Args:
+            id: ID of the pipeline.
+            stage: Name of the stage.
+        """
         overrides = info.context.verbs.pipeline_overrides
         return Pipeline.of(await overrides.lift_hold(info.context.actor, id, stage))
 
-    @strawberry.mutation(description="Have no service given a commit or digest.")
+    @strawberry.mutation
     async def refuse_revision(self, info: Info, revision: str, reason: str) -> RefusedRevision:
+        """Denies a commit or digest to all services.
+
+        Args:
+            revision: Commit or digest, at least its first 12 characters.
+            reason: Reason shown to users. Limit: 1,000 characters.
+        """
         overrides = info.context.verbs.pipeline_overrides
         return RefusedRevision.of(await overrides.refuse(info.context.actor, revision, reason))
 
-    @strawberry.mutation(description="Let services have a commit or digest again.")
+    @strawberry.mutation
     async def lift_revision(self, info: Info, revision: str) -> RefusedRevision:
+        """Allows a denied commit or digest again.
+
+        Args:
+            revision: Denied commit or digest.
+        """
         overrides = info.context.verbs.pipeline_overrides
         return RefusedRevision.of(await overrides.lift(info.context.actor, revision))

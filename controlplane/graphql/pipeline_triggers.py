@@ -1,4 +1,4 @@
-"""Triggers of pipelines in the API: what starts releases beside commits."""
+"""Triggers of pipelines in the API, which start releases in addition to commits."""
 
 from datetime import datetime
 
@@ -24,31 +24,40 @@ from controlplane.usecases.pipelines import TriggerDraft
 from fleet.errors import Invalid
 
 strawberry.enum(TriggerKind, name="TriggerType")
-strawberry.enum(TagPolicy, name="ImageTagPolicy")
-strawberry.enum(FoundStatus, name="TriggerState")
+strawberry.enum(TagPolicy, name="ImageTagPolicy", description="Policy that selects an image tag.")
+strawberry.enum(FoundStatus, name="TriggerState", description="State of a trigger's last finding.")
 
 
 @strawberry.type
 class PipelineTrigger:
-    """`settings` and `git` are JSON in the words of PipelineTriggerAttributes.
-
-    `value` is what was found last, `state` how far that is. Of one that looks for news: when it did
-    last and will next, and why that failed.
-    """
+    """A trigger of a pipeline and the result of its last poll."""
 
     id: strawberry.ID
     name: str
+    """Name of the trigger."""
     type: TriggerKind
+    """Kind of trigger."""
     settings: str
+    """Settings as JSON with the field names of `PipelineTriggerAttributes`, without defaults."""
     git: str | None
+    """Changes to write as JSON with the field names of `GitWriteAttributes`. Null if nothing is
+    written."""
     state: FoundStatus
+    """State of the last finding."""
     value: str | None
+    """Last tag or version found, with its digest if that counts. Null before the first one."""
     reason: str
+    """Reason of the state."""
     change: GitChange | None
+    """Git change made for the last finding. Null without one."""
     checked_at: datetime | None
+    """Time of the last poll. Null before the first one."""
     next_at: datetime | None
+    """Time of the next poll, or of the next scheduled release."""
     error: str | None
+    """Error of the last poll. Null if it succeeded."""
     webhook: bool
+    """True if a webhook secret is stored."""
 
     @classmethod
     def of(cls, trigger: Trigger, state: TriggerState, row: TriggerRow | None) -> "PipelineTrigger":
@@ -73,40 +82,49 @@ class PipelineTrigger:
 async def triggers_of(
     info: Info, pipeline_id: str, spec: tuple[Trigger, ...], states: dict[str, TriggerState]
 ) -> list[PipelineTrigger]:
-    """All triggers of a pipeline, with how their looks go."""
+    """Returns the triggers of a pipeline with their last polls."""
     rows = await info.context.verbs.triggers.rows(pipeline_id) if spec else {}
     return [
-        PipelineTrigger.of(one, states.get(one.id, TriggerState()), rows.get(one.id))
-        for one in spec
+        PipelineTrigger.of(trigger, states.get(trigger.id, TriggerState()), rows.get(trigger.id))
+        for trigger in spec
     ]
 
 
 @strawberry.input
 class PipelineTriggerAttributes:
-    """SCHEDULE takes `cron` and `zone`; IMAGE `image`, `policy`, `range`, `pattern`, `tag`.
-
-    CHART takes `chart` and `range`, TAG `range`. `git` is what is written into the first stage's
-    folders; with TAG the services follow the tag itself without it. `webhookSecret` is what
-    signs hints; one that was given stays.
-    """
+    """A trigger that starts releases in addition to new commits."""
 
     name: str
+    """Name, unique in the pipeline. Limit: 255 characters."""
     type: TriggerKind
+    """Kind of trigger. It determines the fields that apply."""
     cron: str = ""
+    """SCHEDULE: crontab line, such as `30 9 * * 1-5`."""
     zone: str = "UTC"
+    """SCHEDULE: IANA time zone. Default: `UTC`."""
     image: str = ""
+    """IMAGE: name of the image with its registry, without a tag."""
     policy: TagPolicy = TagPolicy.SEMVER
+    """IMAGE: policy that selects the tag. Default: `SEMVER`."""
     range: str = "*"
+    """IMAGE with SEMVER, CHART and TAG: npm version range. Default: `*`."""
     pattern: str = ""
+    """IMAGE with REGEX or NEWEST: regular expression for tags. Required with REGEX."""
     tag: str = "latest"
+    """IMAGE with DIGEST: the tag. Default: `latest`."""
     chart: str = ""
+    """CHART: name of the chart with its registry, such as `registry.example.org/charts/shop`."""
     git: GitWriteAttributes | None = None
+    """Changes to write for each finding. Required with IMAGE and CHART. With TAG and no changes,
+    services follow the tag."""
     webhook_secret: str | None = None
+    """Secret that signs webhooks which cause a poll. 16 to 256 characters. Never returned. Null
+    keeps the current one."""
 
     def draft(self) -> TriggerDraft:
         secret = self.webhook_secret or ""
         if secret and not 16 <= len(secret) <= 256:
-            raise Invalid("has 16 to 256 characters", field=f"{self.name}.webhookSecret")
+            raise Invalid("must have 16 to 256 characters", field=f"{self.name}.webhookSecret")
         write = self.git.write() if self.git else None
         return TriggerDraft(self.name, self._rule(), write, secret)
 

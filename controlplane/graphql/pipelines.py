@@ -1,4 +1,4 @@
-"""Pipelines in the API: stages, edges, gates, and what moves through them."""
+"""Pipelines in the API: stages, edges, gates and releases."""
 
 from datetime import datetime
 
@@ -41,122 +41,183 @@ from controlplane.usecases.pipelines import (
 from fleet.errors import Invalid
 from fleet.identity import ServiceId
 
-strawberry.enum(Strategy, name="RolloutStrategy")
-strawberry.enum(Health, name="StageHealth")
+strawberry.enum(Strategy, name="RolloutStrategy", description="Strategy of a rollout.")
+strawberry.enum(Health, name="StageHealth", description="Health of a stage.")
 
 _LONGEST_GRAPH = 500
 
 
 @strawberry.type
 class ServiceRevision:
-    """A commit and the digest that a service has or would have with it."""
+    """Commit and digest of a service."""
 
     service_id: strawberry.ID
+    """ID of the service."""
     sha: str
+    """Full SHA of the commit."""
     digest: str
+    """Digest of the bundle rendered from the commit."""
 
 
 @strawberry.type
 class Release:
-    """What moves: the revisions that the services of the first stage had together."""
+    """Revisions of the first stage's services that move through the pipeline together."""
 
     id: strawberry.ID
     number: int
+    """Number of the release in the pipeline, from 1."""
     author: str
+    """Author of the newest commit."""
     seen_at: datetime
+    """Time at which the pipeline detected the release."""
     revisions: list[ServiceRevision]
+    """Revisions of the first stage's services."""
 
 
 @strawberry.type
 class StageService:
+    """A service of a stage."""
+
     service: ServiceDeployment
+    """The service."""
 
 
 @strawberry.type
 class StageRollout:
-    """How a stage takes in a release, and how far it is; counts are of services."""
+    """Rollout settings of a stage and the progress of the current release. Counts are numbers of
+    services."""
 
     strategy: Strategy
+    """Strategy."""
     max_unavailable: int
+    """Maximum number of services updated at the same time. 0 means no limit."""
     max_per_group: int
+    """Maximum number of services updated at the same time in each cluster group. 0 means no limit.
+    """
     max_failed: int
+    """Number of services that may fail before the rollout stops."""
     pause_seconds: int
+    """Seconds between two waves."""
     canaries: list[str]
+    """Handles of the canary clusters."""
     canary_count: int
+    """Number of canary clusters, chosen by handle. Used without `canaries`."""
     groups: list[strawberry.ID]
+    """IDs of cluster groups, in the order of the waves."""
     wave_size: int
+    """Number of services in a wave. Used without `groups`."""
     waves: list[int]
+    """Number of services in each wave."""
     given: int
+    """Number of services that received the release."""
     healthy: int
+    """Number of services that are healthy with the release."""
     failed: int
+    """Number of services that failed with the release."""
     reason: str
+    """Reason of a wait. Empty if nothing waits."""
 
 
 @strawberry.type
 class PipelineStage:
-    """`hold` tells that the stage was put back to the last release that was good, and why.
-
-    `git` is what a release becomes there, as JSON in the words of GitWriteAttributes; `change`
-    what the one that the stage holds became. The steps of its `workflow` run once its services
-    are healthy; `digests` is what they run, to which an approval of a step is bound.
-    """
+    """A stage of a pipeline with its current release."""
 
     id: strawberry.ID
     name: str
+    """Name of the stage."""
     services: list[StageService]
+    """Services of the stage."""
     release: Release | None
+    """Release in the stage. Null before the first one."""
     health: Health
+    """Health of the stage."""
     reason: str
+    """Reason of the health."""
     verified: bool
+    """True if the release passed the verification and the workflow of the stage."""
     service_names: list[str]
+    """Names of services that the stage selects. Empty if services are listed by ID."""
     selector: ClusterSelector | None
+    """Conditions on the clusters of these services. Null if services are listed by ID."""
     rollout: StageRollout
+    """Rollout settings and progress."""
     verification_seconds: int | None
+    """Seconds for which the services must stay healthy. Null without a verification."""
     verification: ServiceVerification | None
+    """Verification of new bundles."""
     hold: str | None
+    """Reason of a rollback to the last good release, until somebody acknowledges it. Null without a
+    rollback."""
     git: str | None
+    """Changes to write as JSON with the field names of `GitWriteAttributes`. Null if nothing is
+    written."""
     change: GitChange | None
+    """Git change made for the current release. Null without one."""
     workflow: PipelineGate | None
+    """Workflow that runs after the services are healthy. Null without one."""
     digests: list[ServiceRevision]
+    """Revisions that the services run. Approvals in the workflow are bound to them."""
 
 
 @strawberry.type
 class PipelineStageEdge:
-    """`release` waits here; `digests` is what the stage behind would run with it."""
+    """An edge between two stages, and the release that waits on it."""
 
     id: strawberry.ID
     from_: PipelineStage = strawberry.field(name="from")
+    """Source stage."""
     to: PipelineStage
+    """Target stage."""
     gates: list[PipelineGate]
+    """Gates on the edge."""
     release: Release | None
+    """Waiting release. Null if none waits."""
     reason: str
+    """Reason of the wait or rejection. Empty if there is none."""
     digests: list[ServiceRevision]
+    """Revisions that the target stage would run. Approvals are bound to them."""
 
 
 @strawberry.type
 class PipelineEvent:
+    """An event in the history of a pipeline."""
+
     at: datetime
+    """Time of the event."""
     place: str
+    """Name of the stage, edge or gate. Empty for the whole pipeline."""
     release_id: strawberry.ID | None
+    """ID of the release. Null if none is concerned."""
     text: str
+    """Description of the event."""
     actor: str
+    """E-mail address of the user. Empty for the pipeline itself."""
 
 
 @strawberry.type
 class Pipeline:
+    """Stages of services, connected by gated edges, through which releases move."""
+
     id: strawberry.ID
     name: str
+    """Unique name."""
     paused: str | None
+    """Reason of the pause. Null if the pipeline is not paused."""
     stages: list[PipelineStage]
+    """Stages."""
     edges: list[PipelineStageEdge]
+    """Edges between stages."""
     history: list[PipelineEvent]
+    """Latest events. Limit: 200."""
     on_commit: bool
+    """True if new commits start releases."""
     inserted_at: datetime
     updated_at: datetime
     view: strawberry.Private[PipelineView]
 
-    @strawberry.field(description="What starts releases beside new commits.")
+    @strawberry.field
     async def triggers(self, info: Info) -> list[PipelineTrigger]:
+        """Triggers that start releases in addition to new commits."""
         view = self.view
         return await triggers_of(info, view.row.id, view.spec.triggers, dict(view.state.triggers))
 
@@ -171,13 +232,13 @@ class Pipeline:
             edges=[_edge(view, edge, stages) for edge in view.spec.edges],
             history=[
                 PipelineEvent(
-                    at=one.at,
-                    place=_place(view, one.place),
-                    release_id=strawberry.ID(one.release) if one.release else None,
-                    text=one.text,
-                    actor=one.actor,
+                    at=entry.at,
+                    place=_place(view, entry.place),
+                    release_id=strawberry.ID(entry.release) if entry.release else None,
+                    text=entry.text,
+                    actor=entry.actor,
                 )
-                for one in view.state.history
+                for entry in view.state.history
             ],
             on_commit=view.spec.on_commit,
             inserted_at=view.row.inserted_at,
@@ -186,10 +247,10 @@ class Pipeline:
         )
 
 
-def _service(view: PipelineView, one: Service) -> StageService:
-    cluster = view.clusters.get(one.cluster_id)
+def _service(view: PipelineView, service: Service) -> StageService:
+    cluster = view.clusters.get(service.cluster_id)
     shown = Cluster.of(cluster) if cluster else None
-    return StageService(service=ServiceDeployment.of(one, cluster=shown))
+    return StageService(service=ServiceDeployment.of(service, cluster=shown))
 
 
 def _stage(view: PipelineView, stage: model.Stage) -> PipelineStage:
@@ -198,7 +259,7 @@ def _stage(view: PipelineView, stage: model.Stage) -> PipelineStage:
     return PipelineStage(
         id=strawberry.ID(stage.id),
         name=stage.name,
-        services=[_service(view, one) for one in services],
+        services=[_service(view, service) for service in services],
         release=_release(view, held.release) if held else None,
         health=held.health if held else Health.UNKNOWN,
         reason=_why(stage, held),
@@ -231,7 +292,7 @@ def _rollout(stage: model.Stage, held: StageState) -> StageRollout:
         pause_seconds=policy.pause_seconds,
         canaries=list(policy.canaries),
         canary_count=policy.canary_count,
-        groups=[strawberry.ID(one) for one in policy.groups],
+        groups=[strawberry.ID(group_id) for group_id in policy.groups],
         wave_size=policy.wave_size,
         waves=[len(wave) for wave in stage.waves] or [len(stage.services)],
         given=len(progress),
@@ -243,7 +304,7 @@ def _rollout(stage: model.Stage, held: StageState) -> StageRollout:
 
 def _why(stage: model.Stage, held: StageState | None) -> str:
     if not stage.services:
-        return "its selector matches no service"
+        return "the selector of the stage matches no service"
     return held.reason if held else ""
 
 
@@ -251,8 +312,8 @@ def _edge(
     view: PipelineView, edge: model.Edge, stages: dict[model.StageId, PipelineStage]
 ) -> PipelineStageEdge:
     candidate = view.state.candidates.get(edge.id)
-    behind = view.state.stages.get(edge.target)
-    rendered = behind.rendered.get(candidate.release, {}) if candidate and behind else {}
+    target = view.state.stages.get(edge.target)
+    rendered = target.rendered.get(candidate.release, {}) if candidate and target else {}
     return PipelineStageEdge(
         id=strawberry.ID(edge.id),
         from_=stages[edge.source],
@@ -268,7 +329,7 @@ def _reason(candidate: Candidate | None) -> str:
     if candidate is None:
         return ""
     if candidate.refusal is not None:
-        return f"refused by {candidate.refusal.actor}: {candidate.refusal.reason}"
+        return f"rejected by {candidate.refusal.actor}: {candidate.refusal.reason}"
     return candidate.render_error or candidate.reason
 
 
@@ -277,7 +338,7 @@ def _state(gate: model.Gate, candidate: Candidate | None) -> GateState:
 
 
 def _release(view: PipelineView, id: str | None) -> Release | None:
-    found = next((one for key, one in view.state.releases.items() if key == id), None)
+    found = next((release for key, release in view.state.releases.items() if key == id), None)
     if found is None:
         return None
     return Release(
@@ -291,13 +352,13 @@ def _release(view: PipelineView, id: str | None) -> Release | None:
 
 def _revisions(revisions: Revisions) -> list[ServiceRevision]:
     return [
-        ServiceRevision(service_id=strawberry.ID(id), sha=one.commit, digest=one.digest)
-        for id, one in revisions.items()
+        ServiceRevision(service_id=strawberry.ID(id), sha=revision.commit, digest=revision.digest)
+        for id, revision in revisions.items()
     ]
 
 
 def _place(view: PipelineView, id: str) -> str:
-    """The name of a stage, edge or gate by its id."""
+    """Returns the name of a stage, edge or gate."""
     for stage in view.spec.stages:
         if stage.id == id:
             return stage.name
@@ -315,24 +376,36 @@ def _place(view: PipelineView, id: str) -> str:
 
 @strawberry.input
 class StageServiceAttributes:
-    """A service of a stage, by its id."""
+    """A service of a stage."""
 
     service_id: strawberry.ID
+    """ID of the service."""
 
 
 @strawberry.input
 class StageRolloutAttributes:
-    """See docs/how-to/pipelines.md; 0 stands for no limit, and for no failure that may be."""
+    """Rollout settings of a stage."""
 
     strategy: Strategy = Strategy.ALL
+    """Strategy. Default: `ALL`."""
     max_unavailable: int = 0
+    """Maximum number of services updated at the same time. Default: 0, no limit. Limit: 1,000."""
     max_per_group: int = 0
+    """Maximum number of services updated at the same time in each cluster group. Default: 0, no
+    limit. Limit: 1,000."""
     max_failed: int = 0
+    """Number of services that may fail before the rollout stops. Default: 0. Limit: 1,000."""
     pause_seconds: int = 0
+    """Seconds between two waves. Default: 0. Limit: 2,592,000 (30 days)."""
     canaries: list[str] | None = None
+    """CANARY: handles of the canary clusters. Limit: 1,000."""
     canary_count: int = 0
+    """CANARY: number of canary clusters, chosen by handle. Used without `canaries`. Limit: 1,000.
+    """
     groups: list[strawberry.ID] | None = None
+    """IDs of cluster groups, in the order of the waves. Limit: 1,000."""
     wave_size: int = 0
+    """WAVES: number of services in a wave. Used without `groups`. Limit: 1,000."""
 
     def rollout(self) -> Rollout:
         return Rollout(
@@ -350,20 +423,26 @@ class StageRolloutAttributes:
 
 @strawberry.input
 class PipelineStageAttributes:
-    """Services by id, or all of `serviceNames` in the clusters that `selector` chooses.
-
-    `verificationSeconds` stands for a `verification` that says no more than these.
-    """
+    """A stage of a pipeline. Give either `services` or `serviceNames`."""
 
     name: str
+    """Name, unique in the pipeline. Limit: 255 characters."""
     services: list[StageServiceAttributes] | None = None
+    """Services of the stage. Limit: 1,000."""
     service_names: list[str] | None = None
+    """Names of services in the selected clusters."""
     selector: ClusterSelectorAttributes | None = None
+    """Conditions on the clusters of `serviceNames`. Default: every cluster."""
     rollout: StageRolloutAttributes | None = None
+    """Rollout settings. Default: all services at once."""
     verification_seconds: int | None = None
+    """Short form of `verification` with only `soakSeconds`."""
     verification: VerificationAttributes | None = None
+    """Verification of new bundles. Default: none."""
     git: GitWriteAttributes | None = None
+    """Changes to write for each release. Default: none."""
     workflow: PipelineWorkflowAttributes | None = None
+    """Workflow that runs after the services are healthy. Default: none."""
 
     def draft(self) -> StageDraft:
         selector = None
@@ -371,12 +450,12 @@ class PipelineStageAttributes:
             clusters = Selector(**self.selector.fields()) if self.selector else Selector()
             selector = model.ServiceSelector(tuple(self.service_names), clusters)
         if selector and self.services:
-            raise Invalid("either services or serviceNames", field=f"stages.{self.name}")
+            raise Invalid("give either services or serviceNames", field=f"stages.{self.name}")
         if self.selector and not selector:
-            raise Invalid("a selector chooses among serviceNames", field=f"stages.{self.name}")
+            raise Invalid("selector requires serviceNames", field=f"stages.{self.name}")
         return StageDraft(
             self.name,
-            [one.service_id for one in self.services or ()],
+            [service.service_id for service in self.services or ()],
             selector,
             self.rollout.rollout() if self.rollout else Rollout(),
             self._policy(),
@@ -399,28 +478,40 @@ class PipelineStageAttributes:
 
 @strawberry.input
 class PipelineEdgeAttributes:
-    """An edge between stages, by their names."""
+    """An edge between two stages."""
 
     from_: str = strawberry.field(name="from")
+    """Name of the source stage."""
     to: str
+    """Name of the target stage."""
     gates: list[PipelineGateAttributes] | None = None
+    """Gates on the edge. Limit: 20."""
 
 
 @strawberry.input
 class PipelineAttributes:
+    """Definition of a pipeline."""
+
     stages: list[PipelineStageAttributes]
+    """Stages. Limit: 100."""
     edges: list[PipelineEdgeAttributes] | None = None
+    """Edges between stages. Limit: 500."""
     project_id: strawberry.ID | None = None
+    """ID of the project. Default: the default project."""
     on_commit: bool = True
+    """True lets new commits start releases. Default: true."""
     triggers: list[PipelineTriggerAttributes] | None = None
+    """Triggers that start releases in addition to new commits. Limit: 50."""
 
     def draft(self, name: str) -> PipelineDraft:
         edges = self.edges or []
         if max(len(edges), len(self.stages)) > _LONGEST_GRAPH:
-            raise Invalid(f"{_LONGEST_GRAPH} stages and edges at most", field="stages")
+            raise Invalid(
+                f"at most {_LONGEST_GRAPH} stages and {_LONGEST_GRAPH} edges", field="stages"
+            )
         return PipelineDraft(
             name,
-            [one.draft() for one in self.stages],
+            [stage.draft() for stage in self.stages],
             [
                 EdgeDraft(
                     edge.from_,
@@ -434,18 +525,20 @@ class PipelineAttributes:
             ],
             project_id=self.project_id or None,
             on_commit=self.on_commit,
-            triggers=[one.draft() for one in self.triggers or ()],
+            triggers=[trigger.draft() for trigger in self.triggers or ()],
         )
 
 
 @strawberry.input
 class DigestAttributes:
-    """What was looked at for one service."""
+    """Digest of a service that an approver reviewed."""
 
     service_id: strawberry.ID
+    """ID of the service."""
     digest: str
+    """Digest of the bundle."""
 
 
 def digests_of(given: list[DigestAttributes]) -> dict[ServiceId, str]:
-    """Digests by service."""
-    return {ServiceId(one.service_id): one.digest for one in given}
+    """Returns digests by service."""
+    return {ServiceId(entry.service_id): entry.digest for entry in given}

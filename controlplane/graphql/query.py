@@ -1,4 +1,4 @@
-"""What can be asked."""
+"""Queries of the API."""
 
 import strawberry
 
@@ -67,8 +67,11 @@ class Query(
     WhatIfQuery,
     HelmRepositoryQuery,
 ):
-    @strawberry.field(description="The version that runs, and where agents reach it.")
+    """Reads of the installation. Lists contain only resources that the caller may read."""
+
+    @strawberry.field
     async def installation(self, info: Info) -> Installation:
+        """Version and addresses of the installation."""
         require_member(info.context.actor)
         verbs = info.context.verbs
         return Installation(
@@ -77,10 +80,16 @@ class Query(
             signing_key=verbs.signing_key or None,
         )
 
-    @strawberry.field(description="A cluster by id or handle. `deployToken` is a new one.")
+    @strawberry.field
     async def cluster(
         self, info: Info, id: strawberry.ID | None = None, handle: str | None = None
     ) -> Cluster | None:
+        """A cluster, by ID or handle. Selecting `deployToken` creates a new token.
+
+        Args:
+            id: ID of the cluster.
+            handle: Handle of the cluster. Used without `id`.
+        """
         clusters, actor = info.context.verbs.clusters, info.context.actor
         row = await clusters.get(actor, id, handle)
         asked = "deployToken" in selected(info)
@@ -88,7 +97,7 @@ class Query(
             info, row, await clusters.deploy_token(actor, row.id) if asked else None
         )
 
-    @strawberry.field(description="Clusters; `q` is looked for in names and handles.")
+    @strawberry.field
     async def clusters(
         self,
         info: Info,
@@ -102,6 +111,14 @@ class Query(
         health: ClusterHealth | None = None,
         order: relay.ListOrder | None = None,
     ) -> relay.Connection[Cluster]:
+        """Clusters.
+
+        Args:
+            q: Text to search for in names and handles. Limit: 200 characters.
+            tags: Only clusters with all these tags. Limit: 10.
+            health: Only clusters with this connection state.
+            order: Sort order. Default: `CREATED`.
+        """
         asked = relay.query(
             first,
             after,
@@ -117,10 +134,16 @@ class Query(
         nodes = list((await cluster_types(info.context, page.items, selected(info))).values())
         return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
 
-    @strawberry.field(description="A repository by id, else by URL.")
+    @strawberry.field
     async def git_repository(
         self, info: Info, id: strawberry.ID | None = None, url: str | None = None
     ) -> GitRepository | None:
+        """A Git repository, by ID or URL.
+
+        Args:
+            id: ID of the repository.
+            url: Exact URL. Used without `id`.
+        """
         verbs = info.context.verbs
         return GitRepository.of(await verbs.repositories.get(info.context.actor, id, url))
 
@@ -132,11 +155,16 @@ class Query(
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[GitRepository]:
+        """Git repositories.
+
+        Args:
+            q: Text to search for in URLs. Limit: 200 characters.
+        """
         asked = relay.query(first, after, q)
         page = await info.context.verbs.repositories.page(info.context.actor, asked)
         return relay.listed(page, asked, GitRepository.of)
 
-    @strawberry.field(description="A service by id, or by its cluster's handle and its name.")
+    @strawberry.field
     async def service_deployment(
         self,
         info: Info,
@@ -144,16 +172,23 @@ class Query(
         cluster: str | None = None,
         name: str | None = None,
     ) -> ServiceDeployment | None:
+        """A service, by ID, or by cluster and name.
+
+        Args:
+            id: ID of the service.
+            cluster: Handle of the cluster. Used with `name`.
+            name: Name of the service. Used with `cluster`.
+        """
         services = info.context.verbs.services
         if id:
             row = await services.get(info.context.actor, id)
         elif cluster and name:
             row = await services.named(info.context.actor, cluster, name)
         else:
-            raise Invalid("give an id, or a cluster and a name")
+            raise Invalid("give id, or cluster and name")
         return await service_type(info, row)
 
-    @strawberry.field(description="Services; `q` is looked for in names and namespaces.")
+    @strawberry.field
     async def service_deployments(
         self,
         info: Info,
@@ -169,6 +204,14 @@ class Query(
         status: list[ServiceStatus] | None = None,
         order: relay.ListOrder | None = None,
     ) -> relay.Connection[ServiceDeployment]:
+        """Services.
+
+        Args:
+            q: Text to search for in names and namespaces. Limit: 200 characters.
+            tags: Only services in clusters with all these tags. Limit: 10.
+            status: Only services with one of these states.
+            order: Sort order. Default: `CREATED`.
+        """
         asked = relay.query(
             first,
             after,
@@ -187,7 +230,7 @@ class Query(
         nodes = await service_types(info, page.items)
         return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
 
-    @strawberry.field(description="Revisions of a service, newest first.")
+    @strawberry.field
     async def revisions(
         self,
         info: Info,
@@ -195,11 +238,16 @@ class Query(
         first: int | None = None,
         after: str | None = None,
     ) -> relay.Connection[Revision]:
+        """Revisions of a service, newest first.
+
+        Args:
+            service_id: ID of the service.
+        """
         asked = relay.query(first, after)
         page = await info.context.verbs.services.revisions(info.context.actor, service_id, asked)
         return relay.listed(page, asked, Revision.of)
 
-    @strawberry.field(description="The deployment ledger, newest first.")
+    @strawberry.field
     async def ledger(
         self,
         info: Info,
@@ -208,22 +256,33 @@ class Query(
         service_id: strawberry.ID | None = None,
         cluster_id: strawberry.ID | None = None,
     ) -> relay.Connection[LedgerEvent]:
+        """Deployment ledger, newest first."""
         asked = relay.query(first, after, service_id=service_id, cluster_id=cluster_id)
         page = await info.context.verbs.services.history(info.context.actor, asked)
         return relay.listed(page, asked, LedgerEvent.of)
 
-    @strawberry.field(description="A pipeline by id or name.")
+    @strawberry.field
     async def pipeline(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
     ) -> Pipeline | None:
+        """A pipeline, by ID or name.
+
+        Args:
+            id: ID of the pipeline.
+        """
         verbs = info.context.verbs
         return Pipeline.of(await verbs.pipelines.get(info.context.actor, id, name))
 
-    @strawberry.field(description="What the metrics of one gate gave, as its `measured`.")
+    @strawberry.field
     async def gate_measurements(self, info: Info, id: strawberry.ID) -> list[GateMeasurement]:
+        """Results of metric queries of a gate, newest last. Limit: 240.
+
+        Args:
+            id: ID of the gate.
+        """
         verbs = info.context.verbs
         rows = await verbs.pipelines.measured_at(info.context.actor, id)
-        return [GateMeasurement.of(one) for one in rows]
+        return [GateMeasurement.of(row) for row in rows]
 
     @strawberry.field
     async def pipelines(
@@ -233,6 +292,7 @@ class Query(
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[Pipeline]:
+        """Pipelines."""
         asked = relay.query(first, after, q)
         page = await info.context.verbs.pipelines.page(info.context.actor, asked)
         return relay.listed(page, asked, Pipeline.of)

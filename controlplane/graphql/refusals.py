@@ -1,4 +1,4 @@
-"""Mutations that were refused are in the audit trail too: one row for each."""
+"""Audit rows for denied mutations: one row each."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,12 +9,12 @@ from strawberry.types import ExecutionContext
 
 from fleet.errors import Code
 
-# What is not there and what one may not see read alike; so both are noted.
+# NOT_FOUND can hide a denied read, so both are recorded.
 _REFUSED = frozenset({Code.FORBIDDEN.value, Code.NOT_FOUND.value})
 
 
 class RefusalTrail(SchemaExtension):
-    """Notes refusals when an operation has ended; stands outside of what gives errors codes."""
+    """Records denials when an operation ends. It must wrap the extension that sets error codes."""
 
     def on_operation(self) -> Iterator[None]:
         yield
@@ -31,17 +31,22 @@ class RefusalTrail(SchemaExtension):
 
 def _is_mutation(execution: ExecutionContext) -> bool:
     return any(
-        isinstance(one, OperationDefinitionNode) and one.operation is OperationType.MUTATION
-        for one in (execution.graphql_document.definitions if execution.graphql_document else ())
+        isinstance(definition, OperationDefinitionNode)
+        and definition.operation is OperationType.MUTATION
+        for definition in (
+            execution.graphql_document.definitions if execution.graphql_document else ()
+        )
     )
 
 
 def _asked(error: GraphQLError, variables: Mapping[str, Any]) -> tuple[str, str]:
-    """The mutation and the id that it was given, if any."""
+    """Returns the mutation and its ID argument, if any."""
     field = next((node for node in error.nodes or () if isinstance(node, FieldNode)), None)
     if field is None:
         return str((error.path or [""])[0])[:128], ""
-    ids = [one for one in field.arguments or () if one.name.value.lower().endswith("id")]
+    ids = [
+        argument for argument in field.arguments or () if argument.name.value.lower().endswith("id")
+    ]
     given = ids[0].value if ids else None
     if isinstance(given, VariableNode):
         return field.name.value[:128], str(variables.get(given.name.value, ""))

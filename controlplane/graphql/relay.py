@@ -1,4 +1,4 @@
-"""Relay connections (GraphQL Cursor Connections Specification): paging by id, both ways."""
+"""Relay connections (GraphQL Cursor Connections Specification): paging by ID in both directions."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -23,47 +23,61 @@ _MOST_TAGS = 10
 
 
 class Named(Protocol):
-    """A tag as clients give it."""
+    """A tag of a client."""
 
     name: str
     value: str
 
 
 class Node(Protocol):
-    """What has an id."""
+    """An object with an ID."""
 
     id: strawberry.ID
 
 
 @strawberry.type
 class PageInfo:
+    """Position of a page in its list."""
+
     has_next_page: bool
+    """True if rows follow the page."""
     has_previous_page: bool
+    """True if rows precede the page."""
     start_cursor: str | None
+    """Cursor of the first row. Null for an empty page."""
     end_cursor: str | None
+    """Cursor of the last row. Null for an empty page."""
 
 
 @strawberry.type
 class Edge(Generic[T]):
+    """A row of a list and its cursor."""
+
     cursor: str
+    """Cursor of the row, for `after` and `before`."""
     node: T
+    """The row."""
 
 
 class CountKind(StrEnum):
-    """How far a count can be trusted: counting ends somewhere, so that no list is ever scanned."""
+    """Precision of a count."""
 
     EXACT = "EXACT"
+    """The count is exact."""
     AT_LEAST = "AT_LEAST"
+    """The count stopped at its limit; there may be more rows."""
 
 
 strawberry.enum(CountKind, name="CountKind")
 
 
 class ListOrder(StrEnum):
-    """How the rows of a list follow each other."""
+    """Sort order of a list."""
 
     CREATED = "CREATED"
+    """By creation time."""
     NAME = "NAME"
+    """By name or handle."""
 
 
 strawberry.enum(ListOrder, name="ListOrder")
@@ -71,14 +85,16 @@ strawberry.enum(ListOrder, name="ListOrder")
 
 @strawberry.type
 class Connection(Generic[T]):
+    """A page of a list (GraphQL Cursor Connections Specification)."""
+
     edges: list[Edge[T]]
+    """Rows of the page."""
     page_info: PageInfo
-    total_count: int | None = strawberry.field(
-        default=None, description="Rows on all pages; null where it is not counted."
-    )
-    total_count_kind: CountKind | None = strawberry.field(
-        default=None, description="Up to 10,000 is counted; AT_LEAST so many there are."
-    )
+    """Position of the page."""
+    total_count: int | None = None
+    """Number of rows on all pages, up to 10,000. Null if the list is not counted."""
+    total_count_kind: CountKind | None = None
+    """Precision of `totalCount`. Null if the list is not counted."""
 
 
 def query(
@@ -93,19 +109,17 @@ def query(
     order: str = "id",
     **equals: object,
 ) -> PageQuery:
-    """A page query from arguments; None means no filter. Invalid: a page or text too long.
+    """Returns a page query from arguments; None means no filter. Invalid: a value is out of range.
 
-    With `info`, rows are counted if the query selects how many there are. `order` is a column.
+    With `info`, rows are counted if the query selects their number. `order` is a column.
     """
     if last is not None and (first is not None or after):
-        raise Invalid(
-            "first and after go forward, last and before back: give one pair", field="last"
-        )
+        raise Invalid("use either first and after, or last and before", field="last")
     if before and last is None:
-        raise Invalid("needs last", field="before")
+        raise Invalid("requires last", field="before")
     field, count = ("last", last) if last is not None else ("first", 50 if first is None else first)
     if not 1 <= count <= MOST_ROWS_A_PAGE:
-        raise Invalid(f"a page has 1 to {MOST_ROWS_A_PAGE} rows", field=field)
+        raise Invalid(f"must be 1 to {MOST_ROWS_A_PAGE}", field=field)
     if text:
         check_text(text, "q", _LONGEST_SEARCH)
     cursor = before if last is not None else after
@@ -125,32 +139,32 @@ def query(
 
 def _is_counting(info: Any) -> bool:
     return any(
-        one.name in ("totalCount", "totalCountKind")
+        selected.name in ("totalCount", "totalCountKind")
         for field in info.selected_fields
-        for one in _fields(field)
+        for selected in _fields(field)
     )
 
 
 def _fields(node: Any) -> Iterator[SelectedField]:
-    for one in node.selections:
-        if isinstance(one, SelectedField):
-            yield one
+    for selection in node.selections:
+        if isinstance(selection, SelectedField):
+            yield selection
         else:
-            yield from _fields(one)
+            yield from _fields(selection)
 
 
 def _checked_tags(tags: Sequence[Named]) -> tuple[tuple[str, str], ...]:
     if len(tags) > _MOST_TAGS:
         raise Invalid(f"{len(tags)} tags, {_MOST_TAGS} at most", field="tags")
     return tuple(
-        (check_text(one.name, "tags.name", 63), check_text(one.value, "tags.value")) for one in tags
+        (check_text(tag.name, "tags.name", 63), check_text(tag.value, "tags.value")) for tag in tags
     )
 
 
 def _check_cursor(after: str) -> None:
-    """Cursors are ids, or the numbers of rows."""
+    """Raises Invalid for text that is neither an ID nor a row number."""
     if len(after) > _LONGEST_CURSOR or (after.isdecimal() and int(after) > _LAST_ROW):
-        raise Invalid("is not a cursor of this list", field="after")
+        raise Invalid("is not a cursor of this list; use endCursor or startCursor", field="after")
 
 
 def connection(
@@ -161,9 +175,9 @@ def connection(
     count: int | None = None,
     most: int = MOST_COUNTED,
 ) -> Connection[T]:
-    """A connection of nodes already in order; `more` tells of the direction that was asked for.
+    """Returns a connection of sorted nodes. `more`: rows follow in the requested direction.
 
-    A `count` above `most` says no more than that there are so many.
+    A `count` above `most` is a lower bound.
     """
     edges = [Edge(cursor=cursor(node), node=node) for node in nodes]
     before, after = asked.after is not None, more
@@ -182,7 +196,7 @@ def connection(
 
 
 def listed(page: Page[Row], asked: PageQuery, make: Callable[[Row], N]) -> Connection[N]:
-    """A connection of a page of rows, each made a node with an id, which is its cursor."""
+    """Returns a connection of rows, each converted to a node whose ID is its cursor."""
     nodes = [make(row) for row in page.items]
     return connection(nodes, page.more, asked, lambda node: node.id, page.count)
 
@@ -193,7 +207,7 @@ async def filled(
     asked: PageQuery,
     make: Callable[[C, Sequence[Row]], Awaitable[Sequence[N]]],
 ) -> Connection[N]:
-    """The same of rows that become nodes together, with what else these show."""
+    """Returns a connection of rows that `make` converts together, with their related resources."""
     return connection(await make(context, page.items), page.more, asked, lambda node: node.id)
 
 

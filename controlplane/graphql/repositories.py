@@ -1,4 +1,4 @@
-"""Git repositories, as the API shows them."""
+"""Git repositories in the API."""
 
 from datetime import datetime
 from enum import Enum
@@ -12,12 +12,15 @@ strawberry.enum(GitHealth, name="GitHealth")
 strawberry.enum(SignIn, name="RepositorySignIn")
 
 
-@strawberry.enum
+@strawberry.enum(name="AuthMethod")
 class AuthMethod(Enum):
-    """What clients of other control planes know; `RepositorySignIn` has all."""
+    """Authentication method in the terms of compatible clients. See `RepositorySignIn` for all
+    methods."""
 
     BASIC = "BASIC"
+    """Username and password, or a token."""
     SSH = "SSH"
+    """An SSH key."""
 
 
 _AUTH_METHODS = {
@@ -29,49 +32,63 @@ _AUTH_METHODS = {
 
 @strawberry.type
 class GitRef:
+    """A folder at a Git ref."""
+
     ref: str
+    """Branch, tag or commit."""
     folder: str
-
-
-@strawberry.type
-class Commit:
-    sha: str
-    author: str
-    subject: str
-    committed_at: datetime
+    """Folder in the repository. Empty for its root."""
 
 
 @strawberry.type
 class RefCommit:
-    """Where a ref that is in use was last seen."""
+    """Latest commit of a ref in use."""
 
     ref: str
+    """Branch or tag."""
     sha: str
+    """Full SHA of the commit."""
     subject: str
+    """First line of the commit message."""
 
 
 @strawberry.type
 class GitRepository:
-    """`size` is that of the local copy in bytes, `owner` the replica that fetches it."""
+    """A Git repository."""
 
     id: strawberry.ID
     url: str
+    """URL of the repository."""
     error: str | None
+    """Error of the last poll. Null if it succeeded."""
     health: GitHealth | None
+    """Result of the last poll. Null before the first one."""
     auth_method: AuthMethod | None
+    """Authentication method in the terms of compatible clients. Null for other methods."""
     sign_in: SignIn | None
+    """Authentication method. Null for a public repository."""
     decrypt: bool | None
+    """Always false. Present for compatibility."""
     recurse_submodules: bool | None
+    """True if submodules are fetched."""
     https_path: str | None
+    """URL of the repository for browsers."""
     url_format: str | None
+    """Template of links to files for browsers."""
     inserted_at: datetime
     updated_at: datetime
     pulled_at: datetime | None
+    """Time of the last fetch. Null before the first one."""
     polled_at: datetime | None
+    """Time of the last poll."""
     via_cluster_id: strawberry.ID | None
+    """ID of the cluster whose agent reaches the server. Null for a direct connection."""
     size: float | None
+    """Size of the local copy in bytes. Null before the first fetch."""
     owner: str | None
+    """Replica that fetches the repository. Null if there is none."""
     commits: list[RefCommit]
+    """Latest commit of each ref in use."""
 
     @classmethod
     def of(cls, row: Repository) -> "GitRepository":
@@ -94,7 +111,7 @@ class GitRepository:
             size=row.size,
             owner=row.owner,
             commits=[
-                RefCommit(ref=ref, sha=one.sha, subject=one.subject)
-                for ref, one in sorted(row.commits.items())
+                RefCommit(ref=ref, sha=commit.sha, subject=commit.subject)
+                for ref, commit in sorted(row.commits.items())
             ],
         )

@@ -1,4 +1,4 @@
-"""Scalars whose names and forms outside clients rely on."""
+"""Scalars. Clients of other control planes rely on their names and formats."""
 
 from datetime import UTC, datetime
 from typing import Any, NewType
@@ -18,13 +18,13 @@ Map = NewType("Map", object)
 
 def _parse_json(value: Any) -> Any:
     if not isinstance(value, str):
-        raise Invalid("Json is a string that holds JSON")
+        raise Invalid("a Json value must be a string with JSON")
     if len(value) > _MOST_BYTES:
         raise Invalid(f"{len(value):,} characters of JSON, {_MOST_BYTES:,} at most")
     try:
         parsed = orjson.loads(value) if value else None
     except orjson.JSONDecodeError as error:
-        raise Invalid(f"this is not JSON: {error}") from error
+        raise Invalid(f"invalid JSON: {error}") from error
     check_values(parsed, "Json")
     return parsed
 
@@ -33,26 +33,26 @@ def _parse_time(value: Any) -> datetime:
     try:
         given = datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise Invalid("DateTime is a string like 2026-01-31T12:00:00Z") from error
+        raise Invalid("a DateTime value must be like 2026-01-31T12:00:00Z") from error
     return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 
 SCALARS: dict[object, ScalarDefinition] = {
     Json: strawberry.scalar(
         name="Json",
-        description="JSON as a string, in inputs.",
+        description="JSON, encoded as a string. Limit: 262,144 characters.",
         serialize=lambda value: orjson.dumps(value).decode(),
         parse_value=_parse_json,
     ),
     Map: strawberry.scalar(
         name="Map",
-        description="A JSON object, in outputs.",
+        description="A JSON object.",
         serialize=lambda value: value,
         parse_value=lambda value: value,
     ),
     datetime: strawberry.scalar(
         name="DateTime",
-        description="RFC 3339, UTC.",
+        description="Time in UTC (RFC 3339), such as `2026-01-31T12:00:00Z`.",
         serialize=lambda value: value.isoformat().replace("+00:00", "Z"),
         parse_value=_parse_time,
     ),

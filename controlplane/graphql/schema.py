@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import strawberry
 import structlog
@@ -21,6 +21,7 @@ from strawberry.types import ExecutionResult as StrawberryResult
 from strawberry.types.graphql import OperationType
 
 from controlplane.domain.access import require_member
+from controlplane.graphql.descriptions import describe
 from controlplane.graphql.execution import FastExecution
 from controlplane.graphql.limits import (
     MOST_TOKENS,
@@ -42,12 +43,12 @@ log = structlog.get_logger(__name__)
 _LONGEST_KEPT = 10_000
 _WRONG_WORD = re.compile(r"['\"](\w+)['\"] enum")
 
-# Made once: the validation cache is keyed by the very rules.
+# A constant, since the validation cache uses these objects as its key.
 _RULES: list[Any] = [MaxIntrospectionDepthRule, StorableStrings]
 
 
 class CodedErrors(MaskErrors):
-    """Gives each error a code and a message for people; hides whatever was not meant for them."""
+    """Sets a code and a message for people on each error; hides internal errors."""
 
     def __init__(self) -> None:
         super().__init__(should_mask_error=lambda _: True)
@@ -60,14 +61,14 @@ class CodedErrors(MaskErrors):
             return _coded(error, cause.code, cause.message, **more)
         if cause is None and (error.original_error is None or error.path is None):
             return _coded(error, Code.INVALID, self._with_right_words(error.message))
-        message = "something went wrong here; the log has the details under this requestId"
+        message = "internal error; search the log of the control plane for this requestId"
         id = self.execution_context.context.request_id
         return _coded(error, Code.INTERNAL, message, requestId=id)
 
     def _with_right_words(self, message: str) -> str:
-        """A message about a word that an enum does not have, with those that it has.
+        """Adds the values of an enum to a message about an unknown value.
 
-        Names that are like a wrong one are told only where the schema is.
+        Suggestions of similar names are removed where introspection is disabled.
         """
         if not self.execution_context.context.verbs.introspection:
             message = message.partition(" Did you mean")[0]
@@ -79,9 +80,9 @@ class CodedErrors(MaskErrors):
 
 
 class KindParserCache(ParserCache):
-    """Keeps short documents of members.
+    """Caches short parsed documents of members.
 
-    Those that cannot be parsed are left to the schema, which tells why as of any error.
+    The schema reports documents that cannot be parsed.
     """
 
     def on_parse(self) -> Iterator[None]:
@@ -94,10 +95,10 @@ class KindParserCache(ParserCache):
 
 
 class Admission(ValidationCache):
-    """Validates and executes only what a member sent, and only if it is of a sane size.
+    """Admits only documents of members, within the limits, to validation and execution.
 
-    Use cases ask for each right all the same; here a stranger costs one parse, and learns nothing
-    of the schema or of which input would be valid.
+    Operations still check each permission. An anonymous document costs one parse and reveals
+    nothing about the schema or about valid inputs.
     """
 
     def on_validate(self) -> Iterator[None]:
@@ -114,10 +115,28 @@ class Admission(ValidationCache):
 
 
 class Schema(strawberry.Schema):
-    """Logs only what is nobody's mistake but ours; keeps subscriptions to `stream`."""
+    """Logs internal errors only; runs subscriptions only through `stream`."""
+
+    _is_described = False
+
+    def describe(self) -> None:
+        """Adds the descriptions, which only readers of the schema need: parsing takes 0.1 s."""
+        if not self._is_described:
+            describe(self._schema)
+            self._is_described = True
+
+    def as_str(self) -> str:
+        """Prints the schema in GraphQL's schema definition language."""
+        self.describe()
+        return super().as_str()
+
+    def introspect(self) -> dict[str, Any]:
+        """Returns the result of the full introspection query."""
+        self.describe()
+        return super().introspect()
 
     async def execute(self, query: str | None, *args: Any, **kwargs: Any) -> StrawberryResult:
-        """Run a query or a mutation. InvalidOperationTypeError: a subscription."""
+        """Executes a query or a mutation. InvalidOperationTypeError: a subscription."""
         allowed = kwargs.pop("allowed_operation_types", None) or set(OperationType)
         allowed = set(allowed) - {OperationType.SUBSCRIPTION}
         return await super().execute(query, *args, allowed_operation_types=allowed, **kwargs)
@@ -132,15 +151,17 @@ class Schema(strawberry.Schema):
 
 
 def _admit(execution: ExecutionContext) -> None:
-    """Raise why a document goes no further."""
+    """Raises the reason for a document that is not admitted."""
     require_member(execution.context.actor)
     document = execution.graphql_document
     if document is not None:
         Scale(document).check()
         variables = execution.variables or {}
         Cost(execution.schema._schema, document, variables).check()
-        if not execution.context.verbs.introspection and asks_for_the_schema(document):
-            raise Forbidden("this installation does not tell its schema: see schema.graphql")
+        if asks_for_the_schema(document):
+            if not execution.context.verbs.introspection:
+                raise Forbidden("introspection is disabled here; read schema.graphql instead")
+            cast("Schema", execution.schema).describe()
     for name, value in (execution.variables or {}).items():
         check_values(value, name)
 
@@ -150,7 +171,7 @@ def _is_short(execution: ExecutionContext) -> bool:
 
 
 def _root_of(error: GraphQLError) -> Exception | None:
-    """The exception beneath an error, through all that graphql-core has wrapped around it."""
+    """Returns the original exception inside the wrappers of graphql-core."""
     cause = error.original_error
     while isinstance(cause, GraphQLError):
         cause = cause.original_error

@@ -1,4 +1,4 @@
-"""Search over objects and names, and the map of the fleet with its changes."""
+"""Search for objects and names, and the fleet map with its changes."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -30,18 +30,25 @@ _GATHERED_SECONDS = 0.1
 
 @strawberry.type
 class FoundObject:
-    """An object of some cluster. `ageSeconds` is how long ago that cluster was last heard of, and
-    `stale` whether that is too long for the answer to be trusted."""
+    """An object in some cluster."""
 
     id: strawberry.ID
     object: ServiceComponent
+    """The object."""
     service_id: strawberry.ID
+    """ID of the service."""
     service: str
+    """Name of the service."""
     cluster_id: strawberry.ID
+    """ID of the cluster."""
     cluster: str
+    """Handle of the cluster."""
     cluster_pinged_at: datetime | None
+    """Time of the last report of the agent. Null if it has never connected."""
     age_seconds: float | None
+    """Seconds since the last report of the agent. Null if it has never connected."""
     stale: bool
+    """True if the last report is older than 5 minutes."""
 
     @classmethod
     def of(cls, row: FoundRow, now: datetime) -> "FoundObject":
@@ -61,12 +68,15 @@ class FoundObject:
 
 @strawberry.type
 class Place:
-    """A thing by its name; `within` is the cluster of a service."""
+    """A named resource."""
 
     kind: PlaceKind
+    """Kind of resource."""
     id: strawberry.ID
     name: str
+    """Name or URL."""
     within: str | None
+    """Handle of the cluster of a service. Null for other kinds."""
 
     @classmethod
     def of(cls, row: PlaceRow) -> "Place":
@@ -76,16 +86,23 @@ class Place:
 
 @strawberry.type
 class FleetMapRow:
-    """A cluster on the map. `services` has one letter for each, in the order of their names:
-    H healthy, S synced, P progressing, F failed, Z paused, A awaiting a person."""
+    """A cluster in the fleet map."""
 
     id: strawberry.ID
+    """ID of the cluster."""
     handle: str
+    """Handle of the cluster."""
     name: str
+    """Display name of the cluster."""
     project_id: strawberry.ID | None
+    """ID of the project. Null if none was set."""
     tags: list[Tag]
+    """Tags of the cluster."""
     pinged_at: datetime | None
+    """Time of the last report of the agent. Null if it has never connected."""
     services: str
+    """One letter per service, sorted by name: H healthy, S synced, P progressing, F failed, Z
+    paused, A awaiting approval."""
 
     @classmethod
     def of(cls, row: MapRow) -> "FleetMapRow":
@@ -102,31 +119,41 @@ class FleetMapRow:
 
 @strawberry.type
 class FleetMap:
+    """All services of the fleet at a glance."""
+
     rows: list[FleetMapRow]
+    """Clusters."""
 
 
-@strawberry.type(
-    description="Rows of the map that changed, and clusters that left it. The first one has all "
-    "rows: after a reconnect nothing is missing."
-)
+@strawberry.type
 class FleetDelta:
+    """Changes to the fleet map. The first message contains all rows."""
+
     rows: list[FleetMapRow]
+    """Rows that changed."""
     gone: list[strawberry.ID]
+    """IDs of clusters that left the map."""
 
 
 @strawberry.input
 class FleetFilter:
-    """Which services count; all that is given must hold."""
+    """Filter for services in the fleet map. A service must match every given field."""
 
     status: list[ServiceStatus] | None = None
+    """States of services."""
     cluster_id: strawberry.ID | None = None
+    """ID of the cluster."""
     project_id: strawberry.ID | None = None
+    """ID of the project."""
     repository_id: strawberry.ID | None = None
+    """ID of the repository."""
     tags: list[TagAttributes] | None = None
+    """Tags of the cluster. All are required. Limit: 10."""
     q: str | None = None
+    """Text to search for in service names and namespaces. Limit: 200 characters."""
 
     def query(self) -> PageQuery:
-        """The filter as the store takes it."""
+        """Returns the filter for the store."""
         return relay.query(
             None,
             None,
@@ -142,14 +169,14 @@ class FleetFilter:
 
 @dataclass(slots=True)
 class _Shown:
-    """What a subscriber was shown of the map."""
+    """Rows of the map that a subscriber has received."""
 
     rows: dict[str, MapRow] = field(default_factory=dict)
 
     def news(self, rows: list[MapRow], clusters: set[str] | None = None) -> FleetDelta | None:
-        """What has changed, of all or of these clusters; None: nothing."""
-        now = {one.id: one for one in rows}
-        changed = [one for one in rows if self.rows.get(one.id) != one]
+        """Returns the changes in all clusters or in `clusters`, or None without changes."""
+        now = {row.id: row for row in rows}
+        changed = [row for row in rows if self.rows.get(row.id) != row]
         gone = [id for id in (self.rows if clusters is None else clusters & self.rows.keys())
                 if id not in now]  # fmt: skip
         for id in gone:
@@ -158,11 +185,11 @@ class _Shown:
         if not changed and not gone:
             return None
         ids = [strawberry.ID(id) for id in gone]
-        return FleetDelta(rows=[FleetMapRow.of(one) for one in changed], gone=ids)
+        return FleetDelta(rows=[FleetMapRow.of(row) for row in changed], gone=ids)
 
 
 class _Gathered:
-    """The keys of services and clusters that changed since they were last taken."""
+    """Collects the keys of changed services and clusters."""
 
     def __init__(self, wakes: AsyncIterator[Wake]) -> None:
         self._wakes = wakes
@@ -170,17 +197,17 @@ class _Gathered:
         self._keys: dict[str, set[str]] = {SERVICE: set(), CLUSTER: set(), MISSED: set()}
 
     async def pump(self) -> None:
-        """Gather for as long as anybody publishes."""
+        """Collects until the bus closes."""
         async for topic, key in self._wakes:
             self._keys[topic].add(key)
             self._changed.set()
 
     async def wait(self) -> None:
-        """Return once something has changed."""
+        """Waits for a change."""
         await self._changed.wait()
 
     def take(self) -> tuple[set[str], set[str]] | None:
-        """Services and clusters, each once; None if some may have been missed."""
+        """Returns the changed services and clusters, or None if changes may be missing."""
         self._changed.clear()
         taken = self._keys
         self._keys = {topic: set() for topic in taken}
@@ -196,12 +223,12 @@ async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDel
         await context.recheck()
         first = shown.news(await search.fleet_map(context.actor, query))
         yield first or FleetDelta(rows=[], gone=[])
-        told = clock.monotonic()
+        sent_at = clock.monotonic()
         while True:
             await gathered.wait()
-            # A lone change is told of at once; of many, what comes within a second together.
-            await clock.sleep(max(_GATHERED_SECONDS, told + _QUIET_SECONDS - clock.monotonic()))
-            told = clock.monotonic()
+            # A single change is sent at once; further changes within a second are sent together.
+            await clock.sleep(max(_GATHERED_SECONDS, sent_at + _QUIET_SECONDS - clock.monotonic()))
+            sent_at = clock.monotonic()
             taken = gathered.take()
             await context.recheck()
             among = await search.concerned(context.actor, *taken) if taken else None
@@ -214,13 +241,16 @@ async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDel
 
 @strawberry.type
 class SearchQuery:
-    @strawberry.field(
-        description="Objects of all clusters: `kind:Deployment image:log4j<2.17 label:app=shop`, "
-        "and words that names contain."
-    )
+    @strawberry.field
     async def search(
         self, info: Info, q: str, first: int | None = None, after: str | None = None
     ) -> relay.Connection[FoundObject]:
+        """Objects of all clusters that match a query.
+
+        Args:
+            q: Query of words and conditions, such as `kind:Deployment image:log4j<2.17
+                label:app=shop`.
+        """
         asked = relay.query(first, after)
         verbs, actor = info.context.verbs, info.context.actor
         page = await verbs.search.objects(actor, q, asked.first, asked.after)
@@ -229,14 +259,25 @@ class SearchQuery:
         count, most = page.count, MOST_FOUND
         return relay.connection(nodes, page.more, asked, lambda node: node.id, count, most)
 
-    @strawberry.field(description="Clusters, services, groups, repositories and pipelines by any "
-                                  "part of their names, the best first.")  # fmt: skip
+    @strawberry.field
     async def places(self, info: Info, q: str, first: int = 10) -> list[Place]:
+        """Clusters, services, cluster groups, repositories and pipelines by part of their name,
+        best match first.
+
+        Args:
+            q: Part of the name.
+            first: Number of rows. Default: 10. Limit: 50.
+        """
         found = await info.context.verbs.search.places(info.context.actor, q, first)
         return [Place.of(row) for row in found]
 
-    @strawberry.field(description="All services at a glance: a letter each, a row a cluster.")
+    @strawberry.field
     async def fleet_map(self, info: Info, filter: FleetFilter | None = None) -> FleetMap:
+        """State of all services: one row per cluster, one letter per service.
+
+        Args:
+            filter: Filter for services. Default: all services.
+        """
         query = (filter or FleetFilter()).query()
         rows = await info.context.verbs.search.fleet_map(info.context.actor, query)
         return FleetMap(rows=[FleetMapRow.of(row) for row in rows])
@@ -244,8 +285,13 @@ class SearchQuery:
 
 @strawberry.type
 class FleetSubscription:
-    @strawberry.subscription(description="The map as it changes, at most once a second.")
+    @strawberry.subscription
     def fleet_delta(
         self, info: Info, filter: FleetFilter | None = None
     ) -> AsyncGenerator[FleetDelta, None]:
+        """Changes to the fleet map, at most one message per second.
+
+        Args:
+            filter: Filter for services. Default: all services.
+        """
         return _deltas(info.context, (filter or FleetFilter()).query())

@@ -1,4 +1,4 @@
-"""Secrets in the API: what is known of them, and never a value."""
+"""Secrets in the API, without their values."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ from controlplane.graphql import relay
 from controlplane.graphql.access import Project
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.definitions import projects_of
-from controlplane.graphql.deltas import RESUMABLE, deltas
+from controlplane.graphql.deltas import deltas
 from controlplane.graphql.inputs import SecretUseAttributes, wanted_secrets
 from controlplane.usecases.deps import SECRET
 from controlplane.usecases.keys import KeyState
@@ -32,13 +32,20 @@ strawberry.enum(Decision, name="SecretRotationDecision")
 
 @strawberry.type
 class SecretSource:
-    """Where a value is kept, if not here."""
+    """External source of a secret value."""
 
     kind: SourceKind
+    """Kind of source."""
     store: str | None
+    """Name of the Vault in the settings, or handle of the cluster. Null for an environment
+    variable."""
     path: str | None
+    """Path in the Vault, or `namespace/name` of the Kubernetes Secret. Null for an environment
+    variable."""
     key: str
+    """Key in the Vault secret or Kubernetes Secret, or name of the variable without its prefix."""
     reader_id: strawberry.ID | None
+    """ID of the service account that reads the Kubernetes Secret. Null for other sources."""
 
     @classmethod
     def of(cls, row: SourceRow) -> "SecretSource":
@@ -54,20 +61,33 @@ class SecretSource:
 
 @strawberry.type
 class SecretRotation:
-    """A roll-out of a new version in two phases; `reason` says why it is held."""
+    """Two-phase rotation of a secret: services move to the new version before the old one is
+    revoked."""
 
     phase: RotationPhase
+    """Current phase."""
     old_version: int
+    """Number of the old version."""
     new_version: int
+    """Number of the new version."""
     batch: int
+    """Number of services that move at the same time."""
     soak_seconds: int
+    """Seconds for which all services must stay healthy."""
     timeout_seconds: int
+    """Seconds for a service to become healthy."""
     automatic: bool
+    """True if the old version is revoked without a decision."""
     reason: str | None
+    """Reason for a stop. Null if the rotation is not stopped."""
     began_by: str
+    """E-mail address of the user who started the rotation."""
     began_at: datetime
+    """Start of the rotation."""
     quiet_since: datetime | None
+    """Time since which all services are healthy with the new version. Null before that."""
     ended_at: datetime | None
+    """End of the rotation. Null while it is active."""
 
     @classmethod
     def of(cls, row: RotationRow) -> "SecretRotation":
@@ -89,19 +109,29 @@ class SecretRotation:
 
 @strawberry.type
 class Secret:
-    """A named value in versions. `problem`: why its source could not be read last."""
+    """A named secret value with versions. Values are never returned."""
 
     id: strawberry.ID
     name: str
+    """Unique name."""
     description: str | None
+    """Free text."""
     current_version: int | None
+    """Version that services follow. Null before the first value."""
     newest_version: int | None
+    """Highest version number. Null before the first value."""
     source: SecretSource | None
+    """External source. Null for a value stored here."""
     refresh_seconds: int
+    """Seconds between two reads of the source."""
     refreshed_at: datetime | None
+    """Time of the last read of the source."""
     problem: str | None
+    """Error of the last read of the source. Null if it succeeded."""
     rotation: SecretRotation | None
+    """Latest rotation. Null if there was none."""
     project: Project | None
+    """Project of the secret. Null if none was set."""
     inserted_at: datetime
     updated_at: datetime
 
@@ -126,13 +156,16 @@ class Secret:
 
 @strawberry.type
 class SecretVersion:
-    """One value that a secret has had; a revoked one is destroyed."""
+    """A version of a secret. The value of a revoked version is destroyed."""
 
     id: strawberry.ID
     number: int
+    """Version number, from 1."""
     inserted_at: datetime
     actor: str
+    """E-mail address of the user who saved the value, or name of the source."""
     revoked_at: datetime | None
+    """Time of revocation. Null while the value exists."""
 
     @classmethod
     def of(cls, row: VersionRow) -> "SecretVersion":
@@ -147,20 +180,29 @@ class SecretVersion:
 
 @strawberry.type
 class SecretUse:
-    """A service that uses a secret as `${towline.secret:name}`. `applied`: its agent has that
-    version in the cluster; `pinned`: it stays at it."""
+    """Use of a secret by a service."""
 
     id: strawberry.ID
     name: str
+    """Name in the manifests, as in `${towline.secret:NAME}`."""
     secret_id: strawberry.ID
+    """ID of the secret."""
     secret_name: str
+    """Name of the secret."""
     service_id: strawberry.ID
+    """ID of the service."""
     service_name: str
+    """Name of the service."""
     cluster_id: strawberry.ID
+    """ID of the cluster."""
     version: int
+    """Version that the service uses."""
     pinned: bool
+    """True if the service does not follow new versions."""
     applied: bool
+    """True if the agent has applied this version."""
     changed_at: datetime
+    """Time at which the service got this version."""
 
     @classmethod
     def of(cls, view: UseView) -> "SecretUse":
@@ -181,12 +223,14 @@ class SecretUse:
 
 @strawberry.type
 class DataKey:
-    """A key that seals from `beginsAt` on, wrapped by the key-encryption key `kek`."""
+    """A data encryption key, encrypted with a key encryption key."""
 
     id: strawberry.ID
     kek: str
+    """Name of the key encryption key."""
     inserted_at: datetime
     begins_at: datetime
+    """Time from which the key encrypts new values."""
 
     @classmethod
     def of(cls, row: KeyRow) -> "DataKey":
@@ -200,14 +244,18 @@ class DataKey:
 
 @strawberry.type
 class EncryptionKeys:
-    """The keys of the installation. `behind`: so many values are still sealed with older ones.
-    `unopened`: which of them cannot be sealed anew, because they do not open."""
+    """Encryption keys of the installation."""
 
     kek: str
+    """Name of the current key encryption key."""
     current_id: strawberry.ID | None
+    """ID of the current data key. Null before the first one."""
     behind: int
+    """Number of values still encrypted with older keys."""
     unopened: list[str]
+    """Values that cannot be re-encrypted, since they cannot be decrypted."""
     keys: list[DataKey]
+    """Data keys."""
 
     @classmethod
     def of(cls, state: KeyState) -> "EncryptionKeys":
@@ -216,29 +264,38 @@ class EncryptionKeys:
             current_id=strawberry.ID(state.current.id) if state.current else None,
             behind=state.behind,
             unopened=list(state.unopened),
-            keys=[DataKey.of(one) for one in state.keys],
+            keys=[DataKey.of(key) for key in state.keys],
         )
 
 
 @strawberry.type
 class SecretDelta:
-    """A secret that changed; `payload` is null once it has gone. `at` is as of services."""
+    """A change to a secret."""
 
     id: strawberry.ID
+    """ID of the secret."""
     payload: Secret | None
+    """The secret. Null after its deletion."""
     at: datetime
+    """Time of this message. Give it as `since` to receive missed changes."""
 
 
 @strawberry.input
 class SecretSourceAttributes:
-    """VAULT: a vault of the settings, a path, a key. KUBERNETES: a cluster's handle, its
-    namespace/name, a key, the service account to read as. ENVIRONMENT: a variable, unprefixed."""
+    """External source of a secret value."""
 
     kind: SourceKind
+    """Kind of source."""
     key: str
+    """Key in the Vault secret or Kubernetes Secret, or name of the variable without its prefix.
+    Limit: 512 characters."""
     store: str = ""
+    """VAULT: name of the Vault in the settings. KUBERNETES: handle of the cluster."""
     path: str = ""
+    """VAULT: path below the configured prefix. KUBERNETES: `namespace/name`. Limit: 512 characters.
+    """
     reader_id: strawberry.ID | None = None
+    """KUBERNETES: ID of the service account that reads the Secret."""
 
     def source(self) -> SourceRow:
         return SourceRow(self.kind, self.key, self.store, self.path, self.reader_id or "")
@@ -246,13 +303,16 @@ class SecretSourceAttributes:
 
 @strawberry.input
 class SecretRotationAttributes:
-    """How a new value is rolled out: so many consumers at a time, each healthy within the timeout;
-    once all have been healthy for the soak time the old value may be revoked."""
+    """Settings of a two-phase rotation."""
 
     batch: int = 1
+    """Number of services that move at the same time. Default: 1. Limit: 1,000."""
     soak_seconds: int = 60
+    """Seconds for which all services must stay healthy. Default: 60. Limit: 604,800."""
     timeout_seconds: int = 900
+    """Seconds for a service to become healthy. Default: 900. Limit: 604,800."""
     automatic: bool = False
+    """True revokes the old version without a decision. Default: false."""
 
     def plan(self) -> RotationPlan:
         return RotationPlan(self.batch, self.soak_seconds, self.timeout_seconds, self.automatic)
@@ -260,16 +320,23 @@ class SecretRotationAttributes:
 
 @strawberry.input
 class SecretAttributes:
-    """What is left out stays. Give one of `value`, `valueBase64` and `source`; with `rotation` the
-    new value is rolled out in two phases."""
+    """Fields of a secret. A field that is null or absent stays as it is. Give at most one of
+    `value`, `valueBase64` and `source`."""
 
     value: str | None = None
+    """New value as text. Limit: 512 KiB."""
     value_base64: str | None = None
+    """New value as base64. Limit: 512 KiB."""
     source: SecretSourceAttributes | None = None
+    """External source."""
     description: str | None = None
+    """Free text. Limit: 1,000 characters."""
     project_id: strawberry.ID | None = None
+    """ID of the project. Default: the default project."""
     refresh_seconds: int | None = None
+    """Seconds between two reads of the source, from 10 to 604,800. Default: 300."""
     rotation: SecretRotationAttributes | None = None
+    """Rotation settings. Default: services get the new value at once."""
 
     def change(self) -> SecretChange:
         return SecretChange(
@@ -290,19 +357,24 @@ def _value(text: str | None, encoded: str | None) -> bytes | None:
     try:
         return None if encoded is None else base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
-        raise Invalid("is not base64", field="valueBase64") from None
+        raise Invalid("is not valid base64", field="valueBase64") from None
 
 
 @strawberry.type
 class SecretQuery:
-    @strawberry.field(description="A secret by id or name, without its value.")
+    @strawberry.field
     async def secret(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
     ) -> Secret | None:
+        """A secret without its value, by ID or name.
+
+        Args:
+            id: ID of the secret.
+        """
         row = await info.context.verbs.secrets.get(info.context.actor, id, name)
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.field(description="Secrets; `q` is looked for in names and descriptions.")
+    @strawberry.field
     async def secrets(
         self,
         info: Info,
@@ -310,84 +382,141 @@ class SecretQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[Secret]:
+        """Secrets.
+
+        Args:
+            q: Text to search for in names and descriptions. Limit: 200 characters.
+        """
         asked = relay.query(first, after, q)
         page = await info.context.verbs.secrets.page(info.context.actor, asked)
         return await relay.filled(info.context, page, asked, _types)
 
-    @strawberry.field(description="The versions of a secret, newest first.")
+    @strawberry.field
     async def secret_versions(self, info: Info, id: strawberry.ID) -> list[SecretVersion]:
+        """Versions of a secret, newest first.
+
+        Args:
+            id: ID of the secret.
+        """
         rows = await info.context.verbs.secrets.versions(info.context.actor, id)
         return [SecretVersion.of(row) for row in rows]
 
-    @strawberry.field(description="The services that use a secret, and which version each has.")
+    @strawberry.field
     async def secret_consumers(self, info: Info, id: strawberry.ID) -> list[SecretUse]:
+        """Services that use a secret, with their versions.
+
+        Args:
+            id: ID of the secret.
+        """
         views = await info.context.verbs.secrets.consumers(info.context.actor, id)
-        return [SecretUse.of(one) for one in views]
+        return [SecretUse.of(view) for view in views]
 
-    @strawberry.field(description="The secrets that a service uses.")
+    @strawberry.field
     async def service_secrets(self, info: Info, service_id: strawberry.ID) -> list[SecretUse]:
-        views = await info.context.verbs.secrets.used_by(info.context.actor, service_id)
-        return [SecretUse.of(one) for one in views]
+        """Secrets that a service uses.
 
-    @strawberry.field(description="The keys that seal what is sealed here.")
+        Args:
+            service_id: ID of the service.
+        """
+        views = await info.context.verbs.secrets.used_by(info.context.actor, service_id)
+        return [SecretUse.of(view) for view in views]
+
+    @strawberry.field
     async def encryption_keys(self, info: Info) -> EncryptionKeys:
+        """Encryption keys of the installation."""
         return EncryptionKeys.of(await info.context.verbs.keys.state(info.context.actor))
 
 
 @strawberry.type
 class SecretMutation:
-    @strawberry.mutation(description="Create or change the secret of this name.")
+    @strawberry.mutation
     async def save_secret(self, info: Info, name: str, attributes: SecretAttributes) -> Secret:
+        """Creates or updates the secret with this name.
+
+        Args:
+            name: Name of the secret. Limit: 128 characters.
+            attributes: Fields of the secret.
+        """
         context = info.context
         row = await context.verbs.secrets.save(context.actor, name, attributes.change())
         return (await _types(context, [row]))[0]
 
-    @strawberry.mutation(description="Delete a secret that no service uses, with all its values.")
+    @strawberry.mutation
     async def delete_secret(self, info: Info, id: strawberry.ID) -> Secret:
+        """Deletes a secret that no service uses, with all its versions.
+
+        Args:
+            id: ID of the secret.
+        """
         row = await info.context.verbs.secrets.delete(info.context.actor, id)
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Let a service use exactly these secrets.")
+    @strawberry.mutation
     async def use_secrets(
         self, info: Info, service_id: strawberry.ID, uses: list[SecretUseAttributes]
     ) -> list[SecretUse]:
+        """Replaces the secrets that a service uses.
+
+        Args:
+            service_id: ID of the service.
+            uses: Secrets. Limit: 200.
+        """
         verbs = info.context.verbs.secrets
         views = await verbs.use(info.context.actor, service_id, wanted_secrets(uses))
-        return [SecretUse.of(one) for one in views]
+        return [SecretUse.of(view) for view in views]
 
-    @strawberry.mutation(description="Destroy the value of a version that nobody uses.")
+    @strawberry.mutation
     async def revoke_secret_version(self, info: Info, id: strawberry.ID, number: int) -> Secret:
+        """Destroys the value of a version that no service uses.
+
+        Args:
+            id: ID of the secret.
+            number: Version number.
+        """
         row = await info.context.verbs.secrets.revoke(info.context.actor, id, number)
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Resume, end or abort the rotation that goes on.")
+    @strawberry.mutation
     async def decide_secret_rotation(
         self, info: Info, id: strawberry.ID, decision: Decision
     ) -> Secret:
+        """Resumes, completes or aborts the active rotation of a secret.
+
+        Args:
+            id: ID of the secret.
+            decision: Decision.
+        """
         row = await info.context.verbs.secrets.decide(info.context.actor, id, decision)
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Read the source of a secret now.")
+    @strawberry.mutation
     async def refresh_secret(self, info: Info, id: strawberry.ID) -> Secret:
+        """Reads the source of a secret now.
+
+        Args:
+            id: ID of the secret.
+        """
         row = await info.context.verbs.refreshing.ask(info.context.actor, id)
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(
-        description="Begin a new data key, and wrap all others anew. It seals after a minute; what "
-        "is sealed follows in the background."
-    )
+    @strawberry.mutation
     async def rotate_encryption_keys(self, info: Info) -> DataKey:
+        """Creates a data key. It encrypts new values after one minute; existing values follow in
+        the background."""
         return DataKey.of(await info.context.verbs.keys.rotate(info.context.actor))
 
 
 @strawberry.type
 class SecretSubscription:
-    @strawberry.subscription(
-        description=f"One secret as it changes, and how its rotation goes. {RESUMABLE}"
-    )
+    @strawberry.subscription
     def secret_delta(
         self, info: Info, id: strawberry.ID, since: datetime | None = None
     ) -> AsyncGenerator[SecretDelta, None]:
+        """Changes to a secret and its rotation. A subscriber may receive a change twice.
+
+        Args:
+            id: ID of the secret.
+        """
         return deltas(info, SECRET, id, since, _secret, SecretDelta)
 
 
@@ -397,5 +526,5 @@ async def _secret(context: Context, id: str) -> Secret:
 
 
 async def _types(context: Context, rows: Sequence[SecretRow]) -> list[Secret]:
-    projects = await projects_of(context, [one.project_id for one in rows])
+    projects = await projects_of(context, [row.project_id for row in rows])
     return [Secret.of(row, projects.get(row.project_id or "")) for row in rows]

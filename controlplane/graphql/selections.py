@@ -1,4 +1,4 @@
-"""What a query selects below a field, so that only this is fetched."""
+"""Selected fields of a query, so that resolvers fetch only those."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from controlplane.graphql.context import Info
 
 
 def selected(info: Info) -> frozenset[str]:
-    """The names of all fields that the query selects anywhere below this one."""
+    """Returns the names of all selected fields below this one, at any depth."""
     names: set[str] = set()
     waiting: list[Any] = list(info.selected_fields)
     while waiting:

@@ -1,4 +1,4 @@
-"""Clusters and services for answers: what a query selects is fetched for all rows at once."""
+"""Clusters and services in responses: related resources are fetched for all rows at once."""
 
 from collections.abc import Collection, Sequence
 
@@ -19,7 +19,7 @@ _RELATED = ("cluster", "repository", "revision", "components", "contexts", "sour
 
 
 async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = None) -> Cluster:
-    """One cluster with what the query selects of it."""
+    """Converts a cluster with the selected related resources."""
     wanted = selected(info)
     made = await cluster_types(info.context, [row], wanted)
     made[row.id].deploy_token = deploy_token
@@ -29,41 +29,43 @@ async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = N
 async def cluster_types(
     context: Context, rows: Collection[ClusterRow], wanted: frozenset[str]
 ) -> dict[str, Cluster]:
-    """Clusters with the named related things, by id."""
+    """Converts clusters with the named related resources, by ID."""
     verbs, actor = context.verbs, context.actor
     projects: dict[str, Project] = {}
     if "project" in wanted:
-        found = await verbs.projects.of(actor, [one.project_id for one in rows if one.project_id])
-        projects = {id: Project.of(one) for id, one in found.items()}
+        found = await verbs.projects.of(actor, [row.project_id for row in rows if row.project_id])
+        projects = {id: Project.of(project) for id, project in found.items()}
     bindings: list[BindingView] = []
     if wanted & _BINDINGS:
         scope = next(iter(rows)).target.scope if len(rows) == 1 else None
         bindings = await verbs.rights.bindings(actor, scope)
     return {
-        one.id: Cluster.of(one, None, projects.get(one.project_id or ""), bindings) for one in rows
+        row.id: Cluster.of(row, None, projects.get(row.project_id or ""), bindings) for row in rows
     }
 
 
 async def service_type(info: Info, row: Service) -> ServiceDeployment:
-    """One service with what the query selects of it."""
+    """Converts a service with the selected related resources."""
     return (await service_types(info, [row]))[0]
 
 
 async def service_types(info: Info, rows: Sequence[Service]) -> list[ServiceDeployment]:
-    """Services with what the query selects of them, one lookup for each kind of thing."""
+    """Converts services with the selected related resources: one lookup per kind."""
     return await related(info.context, rows, selected(info))
 
 
 async def related(
     context: Context, rows: Sequence[Service], wanted: frozenset[str] = frozenset(_RELATED)
 ) -> list[ServiceDeployment]:
-    """Services with the named related things."""
+    """Converts services with the named related resources."""
     services = context.verbs.services
     found = await services.related(context.actor, rows, wanted)
     contexts = await contexts_of(context, rows) if "contexts" in wanted else {}
-    # Many services share a cluster or a repository: each is made for the answer once.
+    # Many services share a cluster or a repository, so each is converted once.
     clusters = await cluster_types(context, found.clusters.values(), wanted & _OF_CLUSTERS)
-    repositories = {id: GitRepository.of(one) for id, one in found.repositories.items()}
+    repositories = {
+        id: GitRepository.of(repository) for id, repository in found.repositories.items()
+    }
     components: dict[str, list[Component]] = {}
     for component in found.components:
         components.setdefault(component.service_id, []).append(component)

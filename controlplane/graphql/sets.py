@@ -29,10 +29,16 @@ from controlplane.usecases.sets import SetChange
 
 @strawberry.type
 class FolderGenerator:
+    """Generator of one service per folder of a Git repository."""
+
     repository_id: strawberry.ID
+    """ID of the Git repository."""
     ref: str
+    """Branch, tag or commit."""
     pattern: str
+    """Pattern for folder paths. `*` and `?` match within one path segment."""
     excluded: list[str]
+    """Patterns for folders to skip."""
 
     @classmethod
     def of(cls, row: FolderSource) -> "FolderGenerator":
@@ -46,12 +52,20 @@ class FolderGenerator:
 
 @strawberry.type
 class RequestGenerator:
+    """Generator of one service per open pull or merge request."""
+
     repository_id: strawberry.ID
+    """ID of the Git repository."""
     labels: list[str]
+    """Required labels of the request."""
     base: str | None
+    """Required target branch. Null for any."""
     limit: int
+    """Maximum number of requests, oldest first."""
     ttl_hours: int | None
+    """Hours without a change after which a request no longer counts. Null for no limit."""
     provider: str | None
+    """`github`, `gitlab` or `gitea`. Null if the host name tells it."""
 
     @classmethod
     def of(cls, row: RequestSource) -> "RequestGenerator":
@@ -67,20 +81,32 @@ class RequestGenerator:
 
 @strawberry.type
 class ServiceSet:
-    """Services generated from clusters × folders × a list × open requests to merge."""
+    """Services generated from a template for each combination of clusters, folders, items and
+    requests."""
 
     id: strawberry.ID
     name: str
+    """Unique name."""
     selector: ClusterSelector
+    """Conditions on clusters."""
     folders: FolderGenerator | None
+    """Folder generator. Null without one."""
     items: list[Map] | None
+    """Items, each with values by name. Null without a list."""
     requests: RequestGenerator | None
+    """Generator for pull or merge requests. Null without one."""
     template: ServiceTemplate
+    """Template of the services."""
     on_leave: Leave
+    """Handling of services that are no longer generated."""
     on_delete: Leave
+    """Handling of services when the set is deleted."""
     deletion_budget: int
+    """Maximum number of removals in one evaluation without a confirmation."""
     project: Project | None
+    """Project whose clusters can match. Null: clusters of all projects."""
     state: DefinitionState
+    """Result of the last evaluation."""
     inserted_at: datetime
     updated_at: datetime
 
@@ -92,7 +118,7 @@ class ServiceSet:
             name=row.name,
             selector=ClusterSelector.of(row.selector),
             folders=FolderGenerator.of(sources.folders) if sources.folders else None,
-            items=None if sources.items is None else [Map(dict(one)) for one in sources.items],
+            items=None if sources.items is None else [Map(dict(item)) for item in sources.items],
             requests=RequestGenerator.of(sources.requests) if sources.requests else None,
             template=ServiceTemplate.of(row.template),
             on_leave=row.leave,
@@ -107,12 +133,16 @@ class ServiceSet:
 
 @strawberry.input
 class FolderGeneratorAttributes:
-    """Folders whose path fits `pattern`, where `*` and `?` stand for parts of one segment."""
+    """Generator of one service per folder of a Git repository. Limit: 1,000 folders."""
 
     repository_id: strawberry.ID
+    """ID of the Git repository."""
     pattern: str
+    """Pattern for folder paths. `*` and `?` match within one path segment. Limit: 16 segments."""
     ref: str = "main"
+    """Branch, tag or commit. Default: `main`."""
     excluded: list[str] | None = None
+    """Patterns for folders to skip. Default: none."""
 
     def source(self) -> FolderSource:
         return FolderSource(self.repository_id, self.ref, self.pattern, tuple(self.excluded or ()))
@@ -120,16 +150,20 @@ class FolderGeneratorAttributes:
 
 @strawberry.input
 class RequestGeneratorAttributes:
-    """Open requests to merge, those of forks left out. `labels`: all are needed. After `ttlHours`
-    without any change a request no longer counts. `provider` is github, gitlab or gitea, where the
-    name of the host does not tell."""
+    """Generator of one service per open pull or merge request. Requests from forks are skipped."""
 
     repository_id: strawberry.ID
+    """ID of the Git repository."""
     labels: list[str] | None = None
+    """Required labels of the request. Default: none."""
     base: str | None = None
+    """Required target branch. Default: any."""
     limit: int = 20
+    """Maximum number of requests, oldest first. Default: 20. Limit: 200."""
     ttl_hours: int | None = None
+    """Hours without a change after which a request no longer counts. Default: no limit."""
     provider: str | None = None
+    """`github`, `gitlab` or `gitea`. Default: derived from the host name."""
 
     def source(self) -> RequestSource:
         return RequestSource(
@@ -144,36 +178,47 @@ class RequestGeneratorAttributes:
 
 @strawberry.input
 class GeneratorAttributes:
-    """What the clusters are multiplied by, as a whole; `items` have values by name."""
+    """Generators whose results are combined with the clusters."""
 
     folders: FolderGeneratorAttributes | None = None
+    """Folder generator."""
     items: list[list[TagAttributes]] | None = None
+    """Items, each with values by name. Limit: 1,000."""
     requests: RequestGeneratorAttributes | None = None
+    """Generator for pull or merge requests."""
 
     def generator(self) -> Generator:
         items = self.items
         return Generator(
             self.folders.source() if self.folders else None,
-            None if items is None else tuple({v.name: v.value for v in one} for one in items),
+            None if items is None else tuple({v.name: v.value for v in item} for item in items),
             self.requests.source() if self.requests else None,
         )
 
 
 @strawberry.input
 class ServiceSetAttributes:
-    """What is left out stays. Texts of the `template` may hold `${cluster.handle}`,
-    `${cluster.tags.NAME}`, `${folder.path}`, `${folder.name}`, `${item.NAME}`,
-    `${request.number}`, `${request.branch}`, `${request.slug}`, `${request.sha}` and
-    `${set.name}`."""
+    """Fields of a service set. A field that is null or absent stays as it is."""
 
     name: str | None = None
+    """Unique name. Required on creation."""
     project_id: strawberry.ID | None = None
+    """ID of the project whose clusters can match. Default: clusters of all projects."""
     selector: ClusterSelectorAttributes | None = None
+    """Conditions on clusters. Default: every cluster."""
     generator: GeneratorAttributes | None = None
+    """Generators. Replaces all earlier ones."""
     template: ServiceDeploymentAttributes | None = None
+    """Template of the services. Its strings may contain `${cluster.handle}`,
+    `${cluster.tags.NAME}`, `${folder.path}`, `${folder.name}`, `${item.NAME}`, `${request.number}`,
+    `${request.branch}`, `${request.slug}`, `${request.sha}` and `${set.name}`."""
     on_leave: Leave | None = None
+    """Handling of services that are no longer generated. Default: detach."""
     on_delete: Leave | None = None
+    """Handling of services when the set is deleted. Default: detach."""
     deletion_budget: int | None = None
+    """Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit:
+    100,000."""
 
     def change(self) -> SetChange:
         selector = self.selector.fields() if self.selector else None
@@ -187,14 +232,19 @@ class ServiceSetAttributes:
 
 @strawberry.type
 class SetQuery:
-    @strawberry.field(description="A service set by id or name.")
+    @strawberry.field
     async def service_set(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
     ) -> ServiceSet | None:
+        """A service set, by ID or name.
+
+        Args:
+            id: ID of the service set.
+        """
         row = await info.context.verbs.sets.get(info.context.actor, id, name)
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.field(description="Service sets; `q` is looked for in names.")
+    @strawberry.field
     async def service_sets(
         self,
         info: Info,
@@ -202,19 +252,31 @@ class SetQuery:
         after: str | None = None,
         q: str | None = None,
     ) -> relay.Connection[ServiceSet]:
+        """Service sets."""
         asked = relay.query(first, after, q)
         page = await info.context.verbs.sets.page(info.context.actor, asked)
         return await relay.filled(info.context, page, asked, _types)
 
-    @strawberry.field(description="The services that come from a set.")
+    @strawberry.field
     async def service_set_services(self, info: Info, id: strawberry.ID) -> list[ServiceDeployment]:
+        """Services that a service set generated.
+
+        Args:
+            id: ID of the service set.
+        """
         rows = await info.context.verbs.sets.services(info.context.actor, id)
         return await service_types(info, rows)
 
-    @strawberry.field(description="What creating or (with an id) updating one would do.")
+    @strawberry.field
     async def preview_service_set(
         self, info: Info, attributes: ServiceSetAttributes, id: strawberry.ID | None = None
     ) -> TargetPlan:
+        """Changes that creating or updating a service set would make.
+
+        Args:
+            attributes: Fields of the service set.
+            id: ID of the service set to update. Null: a new one.
+        """
         sets = info.context.verbs.sets
         plan = await sets.preview(info.context.actor, id or None, attributes.change())
         return TargetPlan.of(plan)
@@ -222,33 +284,56 @@ class SetQuery:
 
 @strawberry.type
 class SetMutation:
-    @strawberry.mutation(description="Define a service set; its services are made at once.")
+    @strawberry.mutation
     async def create_service_set(
         self, info: Info, attributes: ServiceSetAttributes
     ) -> ServiceSet | None:
+        """Creates a service set and its services.
+
+        Args:
+            attributes: Fields of the service set.
+        """
         row = await info.context.verbs.sets.create(info.context.actor, attributes.change())
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Change a service set; its services follow.")
+    @strawberry.mutation
     async def update_service_set(
         self, info: Info, id: strawberry.ID, attributes: ServiceSetAttributes
     ) -> ServiceSet | None:
+        """Updates a service set and its services.
+
+        Args:
+            id: ID of the service set.
+            attributes: Fields to change.
+        """
         row = await info.context.verbs.sets.update(info.context.actor, id, attributes.change())
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Delete a service set, as its policy says.")
+    @strawberry.mutation
     async def delete_service_set(self, info: Info, id: strawberry.ID) -> ServiceSet | None:
+        """Deletes a service set. `onDelete` determines the handling of its services.
+
+        Args:
+            id: ID of the service set.
+        """
         row = await info.context.verbs.sets.delete(info.context.actor, id)
         return (await _types(info.context, [row]))[0]
 
-    @strawberry.mutation(description="Look now; `confirm` lets so many removals happen, once.")
+    @strawberry.mutation
     async def sync_service_set(
         self, info: Info, id: strawberry.ID, confirm: int = 0
     ) -> ServiceSet | None:
+        """Evaluates a service set now.
+
+        Args:
+            id: ID of the service set.
+            confirm: Number of removals to allow in this evaluation. Default: 0, the deletion
+                budget.
+        """
         row = await info.context.verbs.sets.sync(info.context.actor, id, confirm=confirm)
         return (await _types(info.context, [row]))[0]
 
 
 async def _types(context: Context, rows: Sequence[SetRow]) -> list[ServiceSet]:
-    projects = await projects_of(context, [one.project_id for one in rows])
+    projects = await projects_of(context, [row.project_id for row in rows])
     return [ServiceSet.of(row, projects.get(row.project_id or "")) for row in rows]

@@ -8,23 +8,36 @@ from controlplane.graphql.context import Info
 from fleet.streams import OpenStream as StreamRow
 
 
-@strawberry.type(description="A request to a cluster that is under way.")
+@strawberry.type
 class OpenStream:
+    """An open request to the Kubernetes API of a cluster."""
+
     id: strawberry.ID
+    """ID of the request."""
     since: datetime
+    """Start of the request."""
     cluster: str
+    """Handle of the cluster."""
     user: str
+    """E-mail address of the user."""
     acting_as: str
+    """User that the request impersonates. Empty without impersonation."""
     what: str
+    """Kubernetes verb and resource."""
     kind: str
+    """Kind of request: `upgrade` (such as exec), `watch` or `plain`."""
     source: str
+    """IP address of the client."""
     user_agent: str
+    """User agent of the client."""
     bytes_in: float
+    """Bytes sent by the client."""
     bytes_out: float
+    """Bytes sent to the client."""
     recorded: bool
-    replica: str = strawberry.field(
-        description="The replica that it came in at; empty: the one that answers."
-    )
+    """True if the terminal session is recorded."""
+    replica: str
+    """Address of the replica that serves the request. Empty for the replica that answers."""
 
     @classmethod
     def of(cls, row: StreamRow) -> "OpenStream":
@@ -45,41 +58,55 @@ class OpenStream:
         )
 
 
-@strawberry.type(
-    description="Open requests, longest open first, of all replicas but `silent` ones: those that "
-    "have not answered, by their addresses."
-)
+@strawberry.type
 class OpenStreams:
+    """Open requests to clusters, longest open first. Limit: 1,000."""
+
     nodes: list[OpenStream]
+    """Open requests."""
     silent: list[str]
+    """Addresses of replicas that did not answer; their requests are missing."""
 
 
-@strawberry.type(
-    description="A part of a recorded terminal session, as lines of asciicast v2. `next` is the "
-    "offset of the following part; while the session goes on, more may come."
-)
+@strawberry.type
 class SessionRecording:
+    """A part of a recorded terminal session in the format asciicast v2."""
+
     data: str
+    """Lines of the recording."""
     next: int | None
+    """Offset of the next part. Null at the end."""
     going_on: bool
+    """True while the session is active and more parts may follow."""
 
 
 @strawberry.type
 class StreamQuery:
-    @strawberry.field(description="Requests that are under way: one's own, and all into a "
-                                  "cluster for who administers it.")  # fmt: skip
+    @strawberry.field
     async def open_streams(
         self, info: Info, cluster: str | None = None, user: str | None = None
     ) -> OpenStreams:
+        """Open requests of the caller. Administrators of a cluster see all requests to it.
+
+        Args:
+            cluster: Only requests to the cluster with this handle.
+            user: Only requests of the user with this e-mail address.
+        """
         found = await info.context.verbs.streams.page(info.context.actor, cluster, user)
         return OpenStreams(
             nodes=[OpenStream.of(row) for row in found.streams], silent=list(found.silent)
         )
 
-    @strawberry.field(description="What was recorded of a request, by its `requestId`.")
+    @strawberry.field
     async def session_recording(
         self, info: Info, request_id: strawberry.ID, offset: int = 0
     ) -> SessionRecording:
+        """Recording of a terminal session.
+
+        Args:
+            request_id: ID of the request.
+            offset: Offset of the part: `next` of the previous one. Default: 0.
+        """
         verbs = info.context.verbs
         part = await verbs.streams.recording(info.context.actor, request_id, offset)
         return SessionRecording(
@@ -89,6 +116,11 @@ class StreamQuery:
 
 @strawberry.type
 class StreamMutation:
-    @strawberry.mutation(description="End an open request; its user is told by whom.")
+    @strawberry.mutation
     async def end_stream(self, info: Info, id: strawberry.ID) -> OpenStream:
+        """Ends an open request. The user sees who ended it.
+
+        Args:
+            id: ID of the request.
+        """
         return OpenStream.of(await info.context.verbs.streams.end(info.context.actor, id))

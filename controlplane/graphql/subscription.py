@@ -1,4 +1,4 @@
-"""What can be watched. Each event asks for the caller's right anew."""
+"""Subscriptions of the API. Each event checks the permissions of the caller again."""
 
 from collections.abc import AsyncGenerator
 from datetime import datetime
@@ -8,7 +8,7 @@ import strawberry
 from controlplane.graphql.agents import AgentSubscription
 from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.context import Context, Info
-from controlplane.graphql.deltas import RESUMABLE, deltas
+from controlplane.graphql.deltas import deltas
 from controlplane.graphql.pipelines import Pipeline
 from controlplane.graphql.search import FleetSubscription
 from controlplane.graphql.secrets import SecretSubscription
@@ -19,32 +19,38 @@ from controlplane.usecases.deps import CLUSTER, PIPELINE, SERVICE
 
 @strawberry.type
 class ServiceDelta:
-    """A service that changed; `payload` is null once it has gone.
-
-    `at` is when this was told: given as `since`, a new subscription tells what was missed.
-    """
+    """A change to a service."""
 
     id: strawberry.ID
+    """ID of the service."""
     payload: ServiceDeployment | None
+    """The service. Null after its deletion."""
     at: datetime
+    """Time of this message. Give it as `since` to receive missed changes."""
 
 
 @strawberry.type
 class ClusterDelta:
-    """A cluster that changed; `payload` is null once it has gone. `at` is as of services."""
+    """A change to a cluster."""
 
     id: strawberry.ID
+    """ID of the cluster."""
     payload: Cluster | None
+    """The cluster. Null after its deletion."""
     at: datetime
+    """Time of this message. Give it as `since` to receive missed changes."""
 
 
 @strawberry.type
 class PipelineDelta:
-    """A pipeline that changed; `payload` is null once it has gone. `at` is as of services."""
+    """A change to a pipeline."""
 
     id: strawberry.ID
+    """ID of the pipeline."""
     payload: Pipeline | None
+    """The pipeline. Null after its deletion."""
     at: datetime
+    """Time of this message. Give it as `since` to receive missed changes."""
 
 
 async def _service(context: Context, id: str) -> ServiceDeployment:
@@ -62,20 +68,37 @@ async def _pipeline(context: Context, id: str) -> Pipeline:
 
 @strawberry.type
 class Subscription(AgentSubscription, FleetSubscription, SecretSubscription):
-    @strawberry.subscription(description=f"Services as they change; one, or all. {RESUMABLE}")
+    """Streams of changes. Towline checks the permissions of the subscriber before each message."""
+
+    @strawberry.subscription
     def service_deployment_delta(
         self, info: Info, id: strawberry.ID | None = None, since: datetime | None = None
     ) -> AsyncGenerator[ServiceDelta, None]:
+        """Changes to services. A subscriber may receive a change twice.
+
+        Args:
+            id: ID of the service. Default: all services.
+        """
         return deltas(info, SERVICE, id, since, _service, ServiceDelta)
 
-    @strawberry.subscription(description=f"Clusters as they change; one, or all. {RESUMABLE}")
+    @strawberry.subscription
     def cluster_delta(
         self, info: Info, id: strawberry.ID | None = None, since: datetime | None = None
     ) -> AsyncGenerator[ClusterDelta, None]:
+        """Changes to clusters. A subscriber may receive a change twice.
+
+        Args:
+            id: ID of the cluster. Default: all clusters.
+        """
         return deltas(info, CLUSTER, id, since, _cluster, ClusterDelta)
 
-    @strawberry.subscription(description=f"Pipelines as they change; one, or all. {RESUMABLE}")
+    @strawberry.subscription
     def pipeline_delta(
         self, info: Info, id: strawberry.ID | None = None, since: datetime | None = None
     ) -> AsyncGenerator[PipelineDelta, None]:
+        """Changes to pipelines. A subscriber may receive a change twice.
+
+        Args:
+            id: ID of the pipeline. Default: all pipelines.
+        """
         return deltas(info, PIPELINE, id, since, _pipeline, PipelineDelta)

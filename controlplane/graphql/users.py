@@ -1,4 +1,4 @@
-"""Users and their tokens, as the API shows them."""
+"""Users and their tokens in the API."""
 
 from datetime import datetime
 
@@ -15,15 +15,20 @@ strawberry.enum(UserKind, name="UserKind")
 
 @strawberry.type
 class User:
-    """A person or a service account. `role` is the built-in one that they have everywhere, where
-    a list or `me` tells it; see `roleBindings` for all others."""
+    """A person or a service account."""
 
     id: strawberry.ID
     name: str
+    """Display name."""
     email: str
+    """E-mail address. Unique in the installation."""
     kind: UserKind
+    """Person or service account."""
     disabled_at: datetime | None
+    """Time at which the user was disabled. Null while the user may sign in."""
     role: BuiltInRole | None = None
+    """Built-in role bound at the installation. Null in most nested selections; see `roleBindings`
+    for all other roles."""
 
     @classmethod
     def of(cls, row: UserRow, role: str | None = None) -> "User":
@@ -39,15 +44,20 @@ class User:
 
 @strawberry.type
 class AccessToken:
-    """A token of a user. `token` is the secret: given once, when it is made."""
+    """An API token of a user or a service account."""
 
     id: strawberry.ID
     name: str
+    """Display name."""
     inserted_at: datetime
     expires_at: datetime | None
+    """Expiry time. Null for a token without one."""
     last_used_at: datetime | None
+    """Time of the last use."""
     revoked_at: datetime | None
+    """Time of revocation. Null while the token is valid."""
     token: str | None = None
+    """Secret of the token. Returned only by the mutation that creates it."""
 
     @classmethod
     def of(cls, row: TokenRow, secret: str | None = None) -> "AccessToken":

@@ -1,4 +1,4 @@
-"""How services prove themselves, and what they are held back from, in the API."""
+"""Verification of bundles and quarantined revisions in the API."""
 
 from datetime import datetime
 
@@ -7,41 +7,51 @@ import strawberry
 from controlplane.domain.verification import Hold, MetricCheck, Verification
 from fleet.thresholds import Comparison
 
-strawberry.enum(Comparison, name="MetricComparison")
+strawberry.enum(
+    Comparison,
+    name="MetricComparison",
+    description="Comparison of a value with a threshold. NaN never meets it.",
+)
 
 
 @strawberry.type
 class ServiceMetricCheck:
-    """An instant query in PromQL; `address` is `namespace/service:port` within the cluster."""
+    """A PromQL instant query that a new bundle must pass."""
 
     address: str
+    """Prometheus in the cluster, as `namespace/service:port`."""
     query: str
+    """PromQL query."""
     comparison: Comparison
+    """Comparison of the value with the threshold."""
     threshold: float
+    """Threshold for the value."""
 
 
 @strawberry.type
 class ServiceVerification:
-    """A bundle is good once it was healthy on end for so long, with no more restarts of
-    containers. The agent goes back from one that is not."""
+    """Verification of a new bundle. If it fails, the agent returns to the last good bundle."""
 
     soak_seconds: int
+    """Seconds for which the service must stay healthy."""
     max_restarts: int
+    """Maximum number of container restarts during that time."""
     metric: ServiceMetricCheck | None
+    """Metric query. Null without one."""
 
     @classmethod
     def of(cls, policy: Verification | None) -> "ServiceVerification | None":
         if policy is None:
             return None
-        one = policy.metric
+        check = policy.metric
         metric = (
             ServiceMetricCheck(
-                address=one.address,
-                query=one.query,
-                comparison=one.comparison,
-                threshold=one.threshold,
+                address=check.address,
+                query=check.query,
+                comparison=check.comparison,
+                threshold=check.threshold,
             )
-            if one
+            if check
             else None
         )
         return cls(soak_seconds=policy.seconds, max_restarts=policy.max_restarts, metric=metric)
@@ -49,17 +59,21 @@ class ServiceVerification:
 
 @strawberry.type
 class ServiceHold:
-    """What a service was held back from: `revision`, a commit or digest that is known to be bad.
-
-    `instead` is the digest that it has. After `liftedBy` it may have it, and has to prove itself.
-    """
+    """A denied or quarantined revision that a service does not get."""
 
     revision: str
+    """Denied commit or digest."""
     digest: str
+    """Digest that the service would have."""
     reason: str
+    """Reason of the denial."""
     at: datetime
+    """Time of the denial."""
     instead: str | None
+    """Digest that the service keeps. Null without one."""
     lifted_by: str | None
+    """E-mail address of the user who allowed the revision again. It must pass the verification.
+    Null before that."""
 
     @classmethod
     def of(cls, held: str | None, hold: Hold | None) -> "ServiceHold | None":
@@ -77,12 +91,16 @@ class ServiceHold:
 
 @strawberry.input
 class MetricCheckAttributes:
-    """An instant query in PromQL to `namespace/service:port` within the cluster."""
+    """A PromQL instant query that a new bundle must pass."""
 
     address: str
+    """Prometheus in the cluster, as `namespace/service:port`. Limit: 512 characters."""
     query: str
+    """PromQL query. Limit: 4,096 characters."""
     threshold: float
+    """Threshold for the value."""
     comparison: Comparison = Comparison.AT_MOST
+    """Comparison of the value with the threshold. Default: `AT_MOST`."""
 
     def check(self) -> MetricCheck:
         return MetricCheck(self.address, self.query, self.threshold, self.comparison)
@@ -90,11 +108,15 @@ class MetricCheckAttributes:
 
 @strawberry.input
 class VerificationAttributes:
-    """For how long a bundle must be healthy on end; 0 seconds: it need not prove itself."""
+    """Verification of a new bundle. If it fails, the agent returns to the last good bundle."""
 
     soak_seconds: int
+    """Seconds for which the service must stay healthy. 0 disables the verification. Limit:
+    2,592,000 (30 days)."""
     max_restarts: int = 3
+    """Maximum number of container restarts during that time. Default: 3."""
     metric: MetricCheckAttributes | None = None
+    """Metric query. Default: none."""
 
     def policy(self) -> Verification:
         metric = self.metric.check() if self.metric else None

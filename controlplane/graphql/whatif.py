@@ -1,4 +1,4 @@
-"""Replays of pipelines with other gates, in the API."""
+"""Replays of pipelines with other gates in the API."""
 
 from datetime import datetime
 
@@ -11,58 +11,71 @@ from controlplane.usecases.whatif import WhatIf
 
 @strawberry.type
 class WhatIfStep:
-    """When a stage took in a release, and when it would have; null: not in that time."""
+    """Entry of a release into a stage, in reality and in the replay."""
 
     stage: str
+    """Name of the stage."""
     release_id: strawberry.ID
+    """ID of the release."""
     back: bool
+    """True if the stage was rolled back to the release."""
     was: datetime | None
+    """Time of entry in reality. Null if it did not enter in the time range."""
     would: datetime | None
+    """Time of entry in the replay. Null if it would not enter in the time range."""
 
 
 @strawberry.type
 class WhatIfWaiting:
+    """A release that would still wait at the end of the replay."""
+
     stage: str
+    """Name of the stage."""
     release_id: strawberry.ID
+    """ID of the release."""
     reason: str
+    """Reason of the wait."""
 
 
 @strawberry.type
 class PipelineWhatIf:
-    """`beginsAt`: where the record lets the replay begin."""
+    """Replay of a pipeline with other gates."""
 
     begins_at: datetime
+    """Start of the replay, limited by the recorded history."""
     steps: list[WhatIfStep]
+    """Entries of releases into stages."""
     waiting: list[WhatIfWaiting]
+    """Releases that would still wait."""
 
     @classmethod
-    def of(cls, told: WhatIf) -> "PipelineWhatIf":
+    def of(cls, replay: WhatIf) -> "PipelineWhatIf":
         return cls(
-            begins_at=told.begins_at,
+            begins_at=replay.begins_at,
             steps=[
                 WhatIfStep(
-                    stage=one.stage,
-                    release_id=strawberry.ID(one.release),
-                    back=one.back,
-                    was=one.was,
-                    would=one.would,
+                    stage=step.stage,
+                    release_id=strawberry.ID(step.release),
+                    back=step.back,
+                    was=step.was,
+                    would=step.would,
                 )
-                for one in told.steps
+                for step in replay.steps
             ],
             waiting=[
                 WhatIfWaiting(
-                    stage=one.stage, release_id=strawberry.ID(one.release), reason=one.reason
+                    stage=release.stage,
+                    release_id=strawberry.ID(release.release),
+                    reason=release.reason,
                 )
-                for one in told.waiting
+                for release in replay.waiting
             ],
         )
 
 
 @strawberry.type
 class WhatIfQuery:
-    @strawberry.field(
-        description="What a pipeline would have done in a past window with these gates."
-    )
+    @strawberry.field
     async def pipeline_what_if(
         self,
         info: Info,
@@ -71,6 +84,14 @@ class WhatIfQuery:
         since: datetime,
         until: datetime,
     ) -> PipelineWhatIf | None:
+        """Replays a past time range of a pipeline with other gates.
+
+        Args:
+            id: ID of the pipeline.
+            attributes: Definition of the pipeline for the replay.
+            since: Start of the time range.
+            until: End of the time range.
+        """
         draft = attributes.draft("what-if")
         whatifs = info.context.verbs.whatifs
         return PipelineWhatIf.of(await whatifs.run(info.context.actor, id, draft, since, until))

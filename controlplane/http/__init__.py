@@ -1,4 +1,4 @@
-"""The HTTP application: GraphQL, health, version, and what other parts add to it.
+"""The HTTP application: GraphQL, health, version, and routes of other packages.
 
-Who is calling is found out here; what they may do is not decided here.
+Authenticates callers; does not authorize them.
 """

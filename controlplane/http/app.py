@@ -45,10 +45,11 @@ def make_app(
     console: Path | None = None,
     hosts: Collection[str] = (ANY_HOST,),
 ) -> ASGIApp:
-    """The application. `readiness` gives the reason why requests should go elsewhere, or None.
+    """Creates the application.
 
-    `console` is the folder of the built console; None: this installation has none. `hosts` are the
-    names under which it answers; see `KnownHosts`.
+    `readiness` returns the reason why this replica is not ready, or None. `console` is the folder
+    of the built console; None: this installation has none. `hosts` are the accepted host names; see
+    `KnownHosts`.
     """
 
     async def healthz(_: Request) -> Response:
@@ -78,7 +79,7 @@ def make_app(
 
 
 class SecurityHeaders:
-    """Adds headers that browsers obey to every response."""
+    """Adds security headers for browsers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""`GET /audit/export`: the audit trail as a stream of lines, page by page from the store."""
+"""`GET /audit/export`: the audit log as a stream of lines, page by page from the store."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -30,7 +30,7 @@ _TYPES = {AuditFormat.JSONL: "application/jsonl", AuditFormat.CEF: "text/plain"}
 
 
 class AuditExport:
-    """Streams rows to whoever may read them, in the order in which they were written."""
+    """Streams audit rows to authorized callers, in the order in which they were written."""
 
     def __init__(self, records: Records, identity: Identity, cookies: Cookies) -> None:
         self._records = records
@@ -63,7 +63,7 @@ class AuditExport:
         source = request.client.host if request.client else ""
         token = token_of(request.headers.get("authorization", ""))
         if token and token_kind(token) is TokenKind.SESSION:
-            raise Unauthenticated("a session is shown by its cookie")
+            raise Unauthenticated("send a session in its cookie, not as a token")
         if not token and self._cookies.session(request):
             check_download(request, self._cookies.base(request))
             token = self._cookies.session(request)
@@ -73,16 +73,16 @@ class AuditExport:
 
 
 def _asked(request: Request) -> tuple[AuditFormat, AuditFilter]:
-    """The format and the filter of a request. Invalid: names the parameter."""
+    """Parses format and filter of a request. Raises Invalid, naming the parameter."""
     asked = request.query_params
     known = {"format", "q", "kind", "verdict", "since", "until", *_TEXTS}
     for name, text in asked.items():
         if name not in known:
             raise Invalid(
-                f"there is no such parameter: {', '.join(sorted(known))}", field=name[:80]
+                f"unknown parameter; expected one of: {', '.join(sorted(known))}", field=name[:80]
             )
         if len(text) > _LONGEST or not text.isprintable():
-            raise Invalid(f"at most {_LONGEST} printable characters", field=name)
+            raise Invalid(f"must be at most {_LONGEST} printable characters", field=name)
     texts = {field: asked.get(name, "") for name, field in _TEXTS.items()}
     wanted = AuditFilter(
         kind=_word(AuditKind, asked.get("kind"), "kind"),
@@ -100,7 +100,7 @@ def _word(words: type[W], text: str | None, field: str) -> W | None:
     try:
         return words(text)
     except ValueError:
-        raise Invalid(f"is one of {', '.join(words)}", field=field) from None
+        raise Invalid(f"must be one of {', '.join(words)}", field=field) from None
 
 
 def _time(text: str | None, field: str) -> datetime | None:
@@ -111,5 +111,5 @@ def _time(text: str | None, field: str) -> datetime | None:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise Invalid("is a time with its zone, like 2026-01-31T12:00:00Z", field=field)
+        raise Invalid("must be a time with a zone, such as 2026-01-31T12:00:00Z", field=field)
     return moment

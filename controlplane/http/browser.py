@@ -1,6 +1,7 @@
-"""What distinguishes a browser: cookies that come unasked, and pages of others that use them.
+"""Protection of browser sessions against cross-site requests.
 
-A session counts only with a header that a foreign page cannot set, and from our own origin.
+A session cookie counts only together with a header that a foreign page cannot set, and only from
+our own origin.
 """
 
 from urllib.parse import urlsplit
@@ -16,21 +17,21 @@ _SAFE_SITES = frozenset({"same-origin", "none"})
 
 
 class Cookies:
-    """The names and attributes of our cookies. Over TLS they are bound to the very host."""
+    """Names and attributes of our cookies. Over TLS they are bound to the exact host."""
 
     def __init__(self, public_url: str = "") -> None:
         self._public = public_url.rstrip("/")
 
     def base(self, request: HTTPConnection) -> str:
-        """The URL under which the browser knows us."""
+        """Returns the URL under which the browser reaches this installation."""
         return self._public or f"{request.url.scheme}://{request.headers.get('host', '')}"
 
     def session(self, request: HTTPConnection) -> str:
-        """The session's secret; empty without one."""
+        """Returns the session's secret; empty without a session."""
         return request.cookies.get(self._name(request, "session"), "")
 
     def login(self, request: HTTPConnection) -> str:
-        """What proves that a sign-in was begun in this browser."""
+        """Returns the proof that a sign-in was begun in this browser."""
         return request.cookies.get(self._name(request, "login"), "")
 
     def set_session(self, request: HTTPConnection, response: Response, secret: str) -> None:
@@ -40,7 +41,7 @@ class Cookies:
         self._set(request, response, "login", secret, LOGIN_SECONDS)
 
     def drop(self, request: HTTPConnection, response: Response) -> None:
-        """Have the browser forget session and sign-in."""
+        """Makes the browser delete session and sign-in cookies."""
         for what in ("session", "login"):
             self._set(request, response, what, "", 0)
 
@@ -70,29 +71,32 @@ class Cookies:
 
 
 def check_origin(request: HTTPConnection, base: str, *, needed: bool = False) -> None:
-    """Forbidden: a page of another origin sent this. `needed`: a browser always says which."""
+    """Raises Forbidden if a page of another origin sent this request.
+
+    `needed`: the Origin header is required.
+    """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     own = {urlsplit(base).netloc.lower(), request.headers.get("host", "").lower()}
     if site is not None and site.lower() not in _SAFE_SITES:
-        raise Forbidden("a page of another origin may not do this")
+        raise Forbidden("requests from pages of another origin are refused")
     if origin is not None and urlsplit(origin).netloc.lower() not in own:
-        raise Forbidden("a page of another origin may not do this")
+        raise Forbidden("requests from pages of another origin are refused")
     if needed and origin is None and site is None:
-        raise Forbidden("a browser has to say from which page this comes (Origin)")
+        raise Forbidden("the Origin header is missing")
 
 
 def check_session_request(request: HTTPConnection, base: str) -> None:
-    """Raise unless a request with a session cookie was sent by our own page on purpose."""
+    """Raises unless our own page deliberately sent a request with a session cookie."""
     if not request.headers.get(CSRF_HEADER):
-        raise Unauthenticated("a session cookie needs the X-Towline-CSRF header with it")
+        raise Unauthenticated("requests with a session cookie need the X-Towline-CSRF header")
     check_origin(request, base)
 
 
 def check_download(request: HTTPConnection, base: str) -> None:
-    """As `check_session_request`; or a link on our own page was followed, as the browser says.
+    """Same as `check_session_request`, and also accepts a link followed on our own page.
 
-    A page can set no header for what the browser is to save. Other pages' links are `cross-site`
-    (Fetch Metadata, `Sec-Fetch-Site`), and no page can say otherwise.
+    A page can set no header for a download. Links of other pages are `cross-site` (Fetch Metadata,
+    `Sec-Fetch-Site`), and no page can forge that header.
     """
     if request.headers.get("sec-fetch-site", "").lower() != "same-origin":
         check_session_request(request, base)

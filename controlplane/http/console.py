@@ -27,7 +27,7 @@ Sign in with <code>towline login</code>.</p></html>
 
 @dataclass(frozen=True)
 class _File:
-    """A file of the console, kept in memory; compressed when first asked for."""
+    """A file of the console, kept in memory; compressed at the first request."""
 
     name: str
     data: bytes
@@ -47,7 +47,7 @@ class _File:
         return {"cache-control": age, "etag": self.tag, "vary": "accept-encoding"}
 
     def answer(self, request: Request) -> Response:
-        """The file, or the word that it has not changed."""
+        """Returns the file, or 304 if it is unchanged."""
         if request.headers.get("if-none-match") == self.tag:
             return Response(status_code=304, headers=self.headers)
         media = mimetypes.guess_type(self.name)[0] or "application/octet-stream"
@@ -59,10 +59,10 @@ class _File:
 
 
 class Console:
-    """Answers GET and HEAD for what no other route has; an ASGI application.
+    """ASGI application that answers GET and HEAD requests without another route.
 
-    `folder` holds the built files. Without one, `/` says how to build it. Any other address of a
-    page gets the console's page, which knows its own addresses; what programs ask for is 404.
+    `folder` holds the built files. Without it, `/` explains how to build them. Other page addresses
+    return the console's page, which routes on its own; requests of programs return 404.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -88,7 +88,7 @@ class Console:
 
 
 def _is_page(request: Request) -> bool:
-    """Whether a person goes there with a browser."""
+    """Returns whether a person navigates there with a browser."""
     wants_page = "text/html" in request.headers.get("accept", "")
     return wants_page and not request.url.path.startswith(_PROGRAMS)
 
@@ -98,6 +98,6 @@ def _without(path: str) -> Response:
 
 
 def _read(folder: Path) -> dict[str, _File]:
-    """Every file below a folder by its name: nothing else can ever be asked for."""
+    """Reads every file below a folder, by name: nothing else can ever be requested."""
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     return {name: _File(name, (folder / name).read_bytes()) for name in names}

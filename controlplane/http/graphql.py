@@ -39,16 +39,19 @@ _MOST_SUBSCRIPTIONS = 100
 _INIT_SECONDS = 10
 _TOKEN_CHECK_SECONDS = 2.0
 _UNAUTHORIZED = 4401
-_WANTED = 'the body is one JSON object like {"query": "{ me { email } }"}; batches are not taken'
+_WANTED = (
+    'the body must be one JSON object such as {"query": "{ me { email } }"}; '
+    "batches are not supported"
+)
 _REASONS = {
     "Unable to parse request body as JSON": _WANTED,
     "No GraphQL query found in the request": _WANTED,
-    "Unsupported content type": "the body is JSON: send Content-Type: application/json",
+    "Unsupported content type": "unsupported content type: send Content-Type: application/json",
 }
 
 
 class _Connection(BaseGraphQLTransportWSHandler[Context, None]):
-    """One WebSocket; it ends when its caller's token is good no more."""
+    """One WebSocket; it ends when its caller's token expires or is revoked."""
 
     view: "GraphQLEndpoint"
 
@@ -65,11 +68,11 @@ class _Connection(BaseGraphQLTransportWSHandler[Context, None]):
         while not isinstance(self.context.refused, Unauthenticated):
             await self.view.clock.sleep(_TOKEN_CHECK_SECONDS)
             await self.context.renew()
-        await self.websocket.close(_UNAUTHORIZED, "the token is good no more")
+        await self.websocket.close(_UNAUTHORIZED, "the token has expired or was revoked")
 
 
 class GraphQLEndpoint(GraphQL[Context, None]):
-    """Puts the caller and the verbs into each request's context."""
+    """Adds the caller and the operations to the context of each request."""
 
     graphql_transport_ws_handler_class = _Connection
 
@@ -97,14 +100,14 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         self._cookies = cookies or Cookies()
 
     async def run(self, request: Request | WebSocket, *more: Any, **named: Any) -> Any:
-        """What cannot be read at all is refused in the form of all other errors."""
+        """Answers unreadable requests with an error in the common format."""
         try:
             return await super().run(request, *more, **named)
         except HTTPException as error:
             if isinstance(request, WebSocket):
                 raise
-            told = {"message": _REASONS.get(error.reason, error.reason)}
-            body = {"data": None, "errors": [{**told, "extensions": {"code": "INVALID"}}]}
+            error_body = {"message": _REASONS.get(error.reason, error.reason)}
+            body = {"data": None, "errors": [{**error_body, "extensions": {"code": "INVALID"}}]}
             return JSONResponse(body, error.status_code, {"cache-control": "no-store"})
 
     async def get_context(
@@ -114,7 +117,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         context = Context(self._verbs, request, response, source=source)
         token = token_of(request.headers.get("authorization", ""))
         if token and token_kind(token) is TokenKind.SESSION:
-            context.refused = Unauthenticated("a session is shown by its cookie")
+            context.refused = Unauthenticated("send a session in its cookie, not as a token")
         elif token or not self._cookies.session(request) or isinstance(request, WebSocket):
             await context.sign_in(token)
         else:
@@ -122,7 +125,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         return context
 
     async def _sign_in_by_cookie(self, context: Context, request: Request) -> None:
-        """A browser's session, if our own page has sent the request."""
+        """Authenticates a browser's session, if our own page sent the request."""
         try:
             check_session_request(request, self._cookies.base(request))
         except TowlineError as error:
@@ -131,9 +134,9 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         await context.sign_in(self._cookies.session(request))
 
     async def on_ws_connect(self, context: Context) -> UnsetType:
-        """Take the token from `connection_init`, where browsers can put it; refuse strangers.
+        """Authenticates with the token from `connection_init`, where browsers can put it.
 
-        Pages of other origins were refused before, by the library.
+        The library has already rejected pages of other origins.
         """
         params = context.connection_params
         given = params.get("token") if isinstance(params, dict) else None
@@ -144,17 +147,19 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         return UNSET
 
     def should_render_graphql_ide(self, request: object) -> bool:
-        """Never: a GET asks for a known query."""
+        """Never, because GET is only for persisted queries."""
         return False
 
     async def parse_http_body(
         self, request: AsyncHTTPRequestAdapter
     ) -> GraphQLRequestData | list[GraphQLRequestData]:
-        """A request; by GET only the hash of a query that is known."""
+        """Parses a request; GET accepts only the hash of a persisted query."""
         if request.method == "GET":
             params = request.query_params
             if params.get("query") or not params.get("extensions"):
-                raise HTTPException(405, "send queries by POST; GET takes hashes of known ones")
+                raise HTTPException(
+                    405, "send queries with POST; GET accepts only hashes of persisted queries"
+                )
         return await super().parse_http_body(request)
 
     async def execute_operation(
@@ -166,7 +171,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         root_value: None,
         sub_response: Response,
     ) -> Any:
-        """Run a query, or the one that its hash names; counted."""
+        """Runs a query, or the persisted query of its hash, and counts it."""
         began = self.clock.monotonic()
         data = request_data
         result = None if isinstance(data, list) else self._refusal(data, context)
@@ -185,12 +190,14 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         return result
 
     def _refusal(self, data: GraphQLRequestData, context: Context) -> ExecutionResult | None:
-        """Put in the text of a known query; the answer if there is no more to be done."""
+        """Inserts the text of a persisted query; returns the response
+        if execution is not needed.
+        """
         caller = context.caller.id or f"{ADDRESS}{context.source}"
         wait = self._rates.take(caller, self.clock.now().timestamp())
         if wait:
-            told = f"too many requests: try again in {math.ceil(wait)} s"
-            return _refused(told, Code.LIMIT.value)
+            message = f"too many requests: try again in {math.ceil(wait)} s"
+            return _refused(message, Code.LIMIT.value)
         try:
             require_member(context.actor)
             data.query = self._persisted.text(data.query, data.extensions)
@@ -204,7 +211,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         return None
 
     def decode_json(self, data: str | bytes) -> object:
-        """A request or a message, which is an object; batches are not taken."""
+        """Decodes a request or a message, which must be an object; batches are not supported."""
         if len(data) > MOST_REQUEST_BYTES:
             raise orjson.JSONDecodeError("too long", "", 0)
         value = orjson.loads(data)
@@ -232,6 +239,8 @@ def _refused(message: str, code: str) -> ExecutionResult:
 
 
 def token_of(authorization: str) -> str:
-    """The token of an `Authorization: Bearer …` or `Token …` header; empty if there is none."""
+    """Returns the token of an `Authorization: Bearer …` or `Token …` header; empty if there is
+    none.
+    """
     scheme, _, token = authorization.partition(" ")
     return token.strip() if scheme.lower() in ("bearer", "token") else ""

@@ -1,8 +1,9 @@
-"""Signed calls of other programs: registries that have something new, and a CI's answer at a gate.
+"""Webhooks: registries announce new versions, and CI systems answer gates.
 
-`POST /webhooks/registry/{provider}/{trigger}` is a hint and no more: nothing of it is read.
-`POST /webhooks/gates/{gate}` decides at an EXTERNAL gate. Size before reading, signature before
-parsing. A wrong signature, an unknown id and one without a secret read alike: 401.
+`POST /webhooks/registry/{provider}/{trigger}` is only a hint; its content is not used. `POST
+/webhooks/gates/{gate}` decides at an EXTERNAL gate. The size is checked before reading, and the
+signature before parsing. A wrong signature, an unknown id and a missing secret give the same
+response: 401.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ SecretOf = Callable[[str], Awaitable[str | None]]
 
 
 class Hooks:
-    """Takes them; `routes` are for the application."""
+    """Handles webhooks; `routes` are for the application."""
 
     def __init__(self, triggers: Triggers, overrides: PipelineOverrides, clock: Clock) -> None:
         self._triggers = triggers
@@ -69,7 +70,9 @@ class Hooks:
             return Response("signature refused", 401)
         given = _answer_of(body)
         if given is None:
-            return Response('not like {"release": "r7-…", "passed": true, "reason": "…"}', 400)
+            return Response(
+                'the body must be like {"release": "r7-…", "passed": true, "reason": "…"}', 400
+            )
         try:
             await self._overrides.answer_signed(id, *given, request.headers["webhook-id"])
         except TowlineError as error:
@@ -78,9 +81,9 @@ class Hooks:
         return Response(status_code=204)
 
     async def _body(self, request: Request) -> bytes | Response:
-        """All of it, or why it is not taken."""
+        """Reads the whole body, or returns the reason for refusing it."""
         if self._waiting >= _MOST_WAITING:
-            return Response("too many at once", 503, {"Retry-After": "1"})
+            return Response("too many requests at the same time", 503, {"Retry-After": "1"})
         body = bytearray()
         self._waiting += 1
         try:
@@ -88,7 +91,7 @@ class Hooks:
                 async for part in request.stream():
                     body += part
                     if len(body) > MOST_BYTES:
-                        return Response(f"more than {MOST_BYTES} bytes", 413)
+                        return Response(f"the body exceeds {MOST_BYTES} bytes", 413)
         except TimeoutError:
             return Response("too slow", 408)
         except ClientDisconnect:
@@ -102,7 +105,9 @@ class Hooks:
             return await look_up(id[:64]) or ""
 
     def _is_signed(self, secret: str, headers: Mapping[str, str], body: bytes) -> bool:
-        """As Standard Webhooks say: id, time and body by HMAC-SHA256, not older than 5 minutes."""
+        """Verifies a Standard Webhooks signature: HMAC-SHA256 over id, time and body, at most 5
+        minutes old.
+        """
         stamp, id = headers.get("webhook-timestamp", ""), headers.get("webhook-id", "")
         now = self._clock.now()
         if not secret or not stamp.isdecimal() or len(stamp) > 12 or not 0 < len(id) <= 256:
@@ -112,7 +117,7 @@ class Hooks:
         moment = now.fromtimestamp(int(stamp), now.tzinfo)
         wanted = signature(secret, id, moment, body)["webhook-signature"]
         given = headers.get("webhook-signature", "")[:4096].split(" ")
-        return any(_equal(one, wanted) for one in given)
+        return any(_equal(signature, wanted) for signature in given)
 
 
 def is_genuine(
@@ -122,10 +127,11 @@ def is_genuine(
     query: Mapping[str, str],
     body: bytes,
 ) -> bool:
-    """Whether a request carries the proof that belongs to the secret; never without a secret.
+    """Returns whether a request carries the proof of the secret; never without a secret.
 
-    GitHub (packages of GHCR) and the plain one sign the body by HMAC-SHA256. Harbor sends the
-    secret as its authorization header. Docker Hub can do neither: it has it in the URL's `token`.
+    GitHub (packages of GHCR) and the plain provider sign the body with HMAC-SHA256. Harbor sends
+    the secret as its authorization header. Docker Hub supports neither: the secret is in the URL's
+    `token`.
     """
     if not secret:
         return False
@@ -142,17 +148,17 @@ PROVIDERS = frozenset(("github", "harbor", "dockerhub", "plain"))
 
 def _answer_of(body: bytes) -> tuple[str, bool, str] | None:
     try:
-        told = orjson.loads(body)
+        answer = orjson.loads(body)
     except orjson.JSONDecodeError:
         return None
-    if not isinstance(told, dict):
+    if not isinstance(answer, dict):
         return None
-    release, passed, reason = told.get("release"), told.get("passed"), told.get("reason", "")
+    release, passed, reason = answer.get("release"), answer.get("passed"), answer.get("reason", "")
     if not isinstance(release, str) or not isinstance(passed, bool) or not isinstance(reason, str):
         return None
     return release, passed, reason
 
 
 def _equal(given: str, wanted: str) -> bool:
-    """In constant time."""
+    """Compares in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())

@@ -1,7 +1,7 @@
-"""Under which names this installation answers, so that a foreign page cannot rebind its own name.
+"""Accepted host names of this installation, as a protection against DNS rebinding.
 
-A page of evil.example may let that name lead to this address a moment later, and then speak with us
-from its own origin. Its requests name evil.example as their host; so only known names are answered.
+A page of evil.example could point that name to this address a moment later, and then talk to us
+from its own origin. Its requests have evil.example as their host, so only known names are answered.
 """
 
 from collections.abc import Collection
@@ -15,21 +15,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 ANY_HOST = "*"
 _PROBES = frozenset({"/healthz", "/readyz"})
 _REFUSAL = (
-    "this installation is not known by the name in the request's Host: "
-    "the operator adds it to `hosts` or `auth.public_url`"
+    "unknown name in the request's Host header: "
+    "the operator can add it to `hosts` or `auth.public_url`"
 )
 
 
 class KnownHosts:
-    """Answers requests whose Host is known: 421 to others; WebSockets are closed.
+    """Answers requests with a known Host; others get 421, and their WebSockets are closed.
 
-    `names` are DNS names, `*.example.org` any name below one, `*` everything. Addresses and names
-    without a dot are always taken: no stranger can own one. Probes are asked by anything.
+    `names` are DNS names, `*.example.org` for all names below a domain, `*` for all. IP addresses
+    and names without a dot are always accepted, because no attacker can own one. Probes may use any
+    host.
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         self._app = app
-        self._names = {one.lower() for one in names}
+        self._names = {name.lower() for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket") or self._is_answered(scope):
@@ -41,7 +42,7 @@ class KnownHosts:
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
 
     def knows(self, host: str) -> bool:
-        """Whether a Host header names us."""
+        """Returns whether a Host header names this installation."""
         name = hostname(host)
         if ANY_HOST in self._names or name in self._names:
             return True
@@ -53,7 +54,7 @@ class KnownHosts:
 
 
 def hostname(authority: str) -> str:
-    """The name in `name:port`, in lower case, without brackets and a dot at its end."""
+    """Returns the name in `name:port`, in lower case, without brackets or a trailing dot."""
     try:
         return (urlsplit(f"//{authority}").hostname or "").rstrip(".")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the control plane tells Prometheus: requests to its API, and the newest census."""
+"""Prometheus metrics of the control plane: API requests, and the latest metrics snapshot."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -29,72 +29,78 @@ class ApiMeters(Collector):
 
     def __init__(self) -> None:
         self._requests = Counter(
-            "towline_api_requests", "Answered GraphQL requests", ["kind", "code"], registry=None
+            "towline_api_requests", "Completed GraphQL requests", ["kind", "code"], registry=None
         )
         self._seconds = Histogram(
             "towline_api_seconds",
-            "From a GraphQL request to its answer",
+            "Seconds from a GraphQL request to its response",
             ["kind"],
             buckets=_SECONDS,
             registry=None,
         )
         self._sockets = Gauge(
-            "towline_api_websockets", "WebSockets of subscriptions that are open", registry=None
+            "towline_api_websockets", "Open WebSockets of subscriptions", registry=None
         )
         self._by_kind = {kind: self._seconds.labels(kind) for kind in _KINDS}
 
     def answered(
         self, query: str | None, errors: Sequence[GraphQLError] | None, seconds: float
     ) -> None:
-        """A request was answered."""
+        """Counts a completed request."""
         kind = "mutation" if query and _IS_MUTATION.search(query) else "query"
         self._requests.labels(kind, code_of(errors)).inc()
         self._by_kind[kind].observe(seconds)
 
     def socket(self) -> AbstractContextManager[Any]:
-        """Around the life of one WebSocket."""
+        """Counts a WebSocket while it is open."""
         return self._sockets.track_inprogress()
 
     def collect(self) -> Iterator[Metric]:
-        """As `prometheus_client.registry.Collector`."""
-        for one in (self._requests, self._seconds, self._sockets):
-            yield from one.collect()
+        """Implements `prometheus_client.registry.Collector`."""
+        for metric in (self._requests, self._seconds, self._sockets):
+            yield from metric.collect()
 
 
 def code_of(errors: Sequence[GraphQLError] | None) -> str:
-    """The code of the first error, `OK` without one."""
+    """Returns the code of the first error, `OK` without one."""
     if not errors:
         return OK
     return str((errors[0].extensions or {}).get("code") or _UNKNOWN)
 
 
 class CensusMeters(Collector):
-    """The census as gauges. Every replica tells the same, so take the largest."""
+    """The metrics snapshot as gauges. Every replica exports the same values, so aggregate with
+    `max`.
+    """
 
     def __init__(self, loop: CensusLoop) -> None:
         self._loop = loop
 
     def collect(self) -> Iterator[Metric]:
-        """As `prometheus_client.registry.Collector`."""
+        """Implements `prometheus_client.registry.Collector`."""
         census = self._loop.newest
         services: dict[str, int] = {
             mark.name.lower(): census.services.get(mark.value, 0) for mark in Mark
         }
-        yield _by("towline_services", "Services by what they are at", "status", services)
-        alive = {one.value: count for one, count in census.clusters.items()}
-        yield _by("towline_clusters", "Clusters by how their agent is heard of", "agent", alive)
+        yield _by("towline_services", "Services by status", "status", services)
+        alive = {liveness.value: count for liveness, count in census.clusters.items()}
+        yield _by(
+            "towline_clusters", "Clusters by the connection state of their agent", "agent", alive
+        )
         for name, waiting in (("jobs", census.jobs), ("commands", census.commands)):
             yield GaugeMetricFamily(
                 f"towline_{name}_waiting", f"{name.title()} that are due", value=waiting.count
             )
             yield GaugeMetricFamily(
                 f"towline_{name}_oldest_seconds",
-                f"For how long the oldest of these {name} has been",
+                f"Seconds for which the oldest of the due {name} has been waiting",
                 value=waiting.oldest,
             )
         yield _deliveries(census)
         yield GaugeMetricFamily(
-            "towline_census_age_seconds", "Since these counts were made", value=self._loop.age()
+            "towline_census_age_seconds",
+            "Seconds since these values were collected",
+            value=self._loop.age(),
         )
 
 
@@ -111,7 +117,7 @@ def _deliveries(census: Census) -> Metric:
     words = (*map(str, DELIVERY_BOUNDS), "+Inf")
     return GaugeHistogramMetricFamily(
         "towline_delivery_seconds",
-        "From commit to healthy, of the last 15 minutes",
+        "Seconds from commit to healthy, for deployments of the last 15 minutes",
         buckets=[(word, float(count)) for word, count in zip(words, sums, strict=True)],
         gsum_value=census.delivery_seconds,
     )

@@ -1,4 +1,4 @@
-"""The few pages that have to be there before anybody has signed in. They need no script."""
+"""Pages for users who are not signed in yet. They need no script."""
 
 from collections.abc import Sequence
 from html import escape
@@ -49,19 +49,19 @@ _SETUP_FORM = """<p>This link works once. Choose how the first administrator sig
 """
 _DEVICE_FORM = """<form method="get" action="/device">
 <p><label>Code <input name="code" value="" autocomplete="off" required></label></p>
-<p><button>Go on</button></p></form>
+<p><button>Continue</button></p></form>
 """
-_DECISION_FORM = """<p><b>{client}</b> at {source} wants to act as <b>{user}</b>. Say yes only if
-the code on its screen is <b>{code}</b> and you have just asked for it.</p>
+_DECISION_FORM = """<p><b>{client}</b> at {source} requests access as <b>{user}</b>. Approve only
+if the device shows the code <b>{code}</b> and you started this sign-in.</p>
 <form method="post" action="/oauth/device/decision">
 <input type="hidden" name="code" value="{code}">
-<p><button name="approve" value="yes">Yes, it is me</button>
-<button name="approve" value="no">No</button></p></form>
+<p><button name="approve" value="yes">Approve</button>
+<button name="approve" value="no">Deny</button></p></form>
 """
 
 
 def sign_in(providers: Sequence[tuple[str, str]], back: str, *, local: bool) -> HTMLResponse:
-    """Ways to sign in."""
+    """Page with the available sign-in methods."""
     links = [
         f'<p><a href="/oauth/login?provider={escape(name)}&amp;back={escape(back)}">'
         f"Sign in with {escape(title or name)}</a></p>\n"
@@ -72,29 +72,29 @@ def sign_in(providers: Sequence[tuple[str, str]], back: str, *, local: bool) -> 
 
 
 def setup(token: str) -> HTMLResponse:
-    """The first administrator chooses a password."""
+    """Page on which the first administrator chooses a password."""
     return _page("Set up", _SETUP_FORM.format(token=escape(token)))
 
 
 def device_code() -> HTMLResponse:
-    """Somebody types the code that a device shows."""
+    """Page on which a user types the code of a device."""
     return _page("Connect a device", _DEVICE_FORM)
 
 
 def device_decision(client: str, source: str, user: str, code: str) -> HTMLResponse:
-    """Somebody looks at what a device wants."""
+    """Page on which a user approves or denies a device."""
     words = {"client": client, "source": source, "user": user, "code": code}
     body = _DECISION_FORM.format(**{name: escape(word) for name, word in words.items()})
     return _page("Connect a device", body)
 
 
 def style() -> Response:
-    """How these pages look; they may hold no style themselves."""
+    """Stylesheet of these pages, which must not contain inline styles."""
     return Response(_STYLE, headers={"cache-control": "max-age=3600"}, media_type="text/css")
 
 
 def message(title: str, text: str, status: int = 200) -> HTMLResponse:
-    """A sentence."""
+    """Page with one message."""
     return _page(title, f"<p>{escape(text)}</p>", status)
 
 

@@ -1,7 +1,8 @@
-"""SCIM 2.0 (RFC 7644) at `/scim/v2`: where an identity provider's directory pushes to.
+"""SCIM 2.0 (RFC 7644) at `/scim/v2`, to which an identity provider's directory pushes users and
+groups.
 
-Users and Groups: found by one attribute, made, replaced, patched, deleted; and what a client may
-ask about the service itself. No bulk, no sorting, no passwords.
+Users and groups can be found by one attribute, created, replaced, patched and deleted; clients can
+query the service's configuration. There is no bulk, no sorting, and no passwords.
 """
 
 import re
@@ -38,7 +39,7 @@ Handler = Callable[[Actor, Request], Awaitable[Response]]
 
 
 class ScimRoutes:
-    """The HTTP face of `Directory`; `routes` are for the application."""
+    """HTTP layer of `Directory`; `routes` are for the application."""
 
     def __init__(self, directory: Directory, identity: Identity, cookies: Cookies) -> None:
         self._directory = directory
@@ -66,7 +67,7 @@ class ScimRoutes:
         ]
 
     def _told(self, work: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """Failures as section 3.12 wants them."""
+        """Converts errors into the format of section 3.12."""
 
         async def handle(request: Request) -> Response:
             try:
@@ -79,7 +80,9 @@ class ScimRoutes:
     async def _caller(self, request: Request) -> Actor:
         token = token_of(request.headers.get("authorization", ""))
         if not token or token_kind(token) is not TokenKind.SERVICE_ACCOUNT:
-            raise Unauthenticated("a directory sends a token of its service account (tws_…)")
+            raise Unauthenticated(
+                "authenticate with a token of the directory's service account (tws_…)"
+            )
         source = request.client.host if request.client else ""
         return await self._identity.authenticate(token, source)
 
@@ -87,7 +90,7 @@ class ScimRoutes:
         asked = scim.wanted(_filter(request), ("userName", "externalId"))
         found = await self._directory.people(actor, asked)
         page, start = _page(request, found)
-        return _listed([self._shown(request, one) for one in page], start, len(found))
+        return _listed([self._shown(request, user) for user in page], start, len(found))
 
     async def _person(self, actor: Actor, request: Request) -> Response:
         user = await self._directory.person(actor, _id(request))
@@ -116,7 +119,7 @@ class ScimRoutes:
         found = await self._directory.groups(actor, asked)
         page, start = _page(request, found)
         viewed = await self._directory.viewed(actor, page)
-        return _listed([self._viewed(request, one) for one in viewed], start, len(found))
+        return _listed([self._viewed(request, view) for view in viewed], start, len(found))
 
     async def _group(self, actor: Actor, request: Request) -> Response:
         group = await self._directory.group(actor, _id(request))
@@ -146,7 +149,7 @@ class ScimRoutes:
     async def _about(self, _: Actor, request: Request) -> Response:
         """Section 5 of RFC 7643."""
         way = {"type": "oauthbearertoken", "name": "Bearer token", "primary": True}
-        way["description"] = "A token of the service account that the settings name."
+        way["description"] = "Token of the service account from the settings."
         return _json(
             {
                 "schemas": [f"{_CORE}:ServiceProviderConfig"],
@@ -222,7 +225,7 @@ def _filter(request: Request) -> str:
 
 
 def _page(request: Request, found: Sequence[Any]) -> tuple[Sequence[Any], int]:
-    """The rows that are asked for, and the number of the first, counted from 1."""
+    """Returns the requested rows, and the one-based number of the first."""
     start, count = _number(request, "startIndex", 1), _number(request, "count", MOST_A_PAGE)
     first = max(start, 1)
     return found[first - 1 : first - 1 + min(max(count, 0), MOST_A_PAGE)], first
@@ -233,7 +236,7 @@ def _number(request: Request, name: str, default: int) -> int:
     if not text:
         return default
     if not _NUMBER.fullmatch(text):
-        raise Invalid("is a number", field=name)
+        raise Invalid("must be a number", field=name)
     return int(text)
 
 
@@ -241,7 +244,7 @@ async def _body(request: Request) -> Any:
     try:
         return orjson.loads(await request.body())
     except orjson.JSONDecodeError:
-        raise Invalid("is a JSON object", field="body") from None
+        raise Invalid("must be a JSON object", field="body") from None
 
 
 def _listed(resources: Collection[Json], start: int, total: int) -> Response:
@@ -262,16 +265,18 @@ def _made(shown: Json) -> Response:
 
 def _refusal(error: TowlineError) -> Response:
     status = HTTP_STATUS[error.code]
-    told = {
+    body = {
         "schemas": [f"{_MESSAGES}:Error"],
         "status": str(status),
-        "detail": "our mistake: the log has it" if error.code is Code.INTERNAL else error.message,
+        "detail": "internal error; see the control plane's log"
+        if error.code is Code.INTERNAL
+        else error.message,
     }
     if error.code is Code.CONFLICT:
-        told["scimType"] = "uniqueness"
+        body["scimType"] = "uniqueness"
     if isinstance(error, Invalid):
-        told["scimType"] = _DETAILS.get(error.field or "", "invalidValue")
-    return _json(told, status, {"www-authenticate": "Bearer"} if status == 401 else {})
+        body["scimType"] = _DETAILS.get(error.field or "", "invalidValue")
+    return _json(body, status, {"www-authenticate": "Bearer"} if status == 401 else {})
 
 
 def _json(body: Json, status: int = 200, headers: dict[str, str] | None = None) -> Response:

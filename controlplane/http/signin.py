@@ -1,4 +1,4 @@
-"""Routes of signing in: pages and forms for browsers, OAuth endpoints for programs.
+"""Sign-in routes: pages and forms for browsers, OAuth endpoints for programs.
 
 RFC 8628 (device code), RFC 8693 (token exchange), OpenID Connect as relying party.
 """
@@ -41,7 +41,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class SignInRoutes:
-    """The HTTP face of `SignIn` and of the token exchange."""
+    """HTTP layer of `SignIn` and of the token exchange."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class SignInRoutes:
         self._clock = clock
 
     def routes(self) -> list[Route]:
-        """What to add to the application."""
+        """Returns the routes for the application."""
         for_people: list[tuple[str, Handler, str]] = [
             ("/login", self.login_page, "GET"),
             ("/setup", self.setup_page, "GET"),
@@ -122,7 +122,7 @@ class SignInRoutes:
         approve = form.get("approve") == "yes"
         actor = await self._caller(request)
         await self._signin.decide_device(actor, form.get("code", "")[:20], approve=approve)
-        text = "Go back to the device: it is connected." if approve else "The device was refused."
+        text = "The device is connected. Return to it." if approve else "The device was denied."
         return pages.message("Connect a device", text)
 
     async def begin(self, request: Request) -> Response:
@@ -219,20 +219,20 @@ class SignInRoutes:
         return response
 
     async def _caller(self, request: Request) -> Actor:
-        """Who has signed in, in this browser."""
+        """Returns the user who is signed in in this browser."""
         secret = self._cookies.session(request)
         if not secret:
             raise Unauthenticated("sign in first")
         return await self._identity.authenticate(secret, _source(request))
 
     async def _own_form(self, request: Request) -> dict[str, str]:
-        """A form that a page of ours has sent."""
+        """Reads a form that our own page sent."""
         check_origin(request, self._cookies.base(request), needed=True)
         return await _form(request)
 
 
 def local_path(text: str) -> str:
-    """A path on this host, whatever was given: never a way to another one."""
+    """Returns a path on this host for any input, never a URL of another host."""
     parts = urlsplit(text)
     is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and "\\" not in text
     if not is_own or parts.scheme or parts.netloc or any(ord(char) < 33 for char in text):
@@ -241,7 +241,7 @@ def local_path(text: str) -> str:
 
 
 def _told(work: Handler) -> Handler:
-    """Failures as a page."""
+    """Shows errors as a page."""
 
     async def handle(request: Request) -> Response:
         try:
@@ -253,7 +253,7 @@ def _told(work: Handler) -> Handler:
 
 
 def _oauth(work: Handler) -> Handler:
-    """Failures as RFC 6749 section 5.2 wants them."""
+    """Converts errors into the format of RFC 6749 section 5.2."""
 
     async def handle(request: Request) -> Response:
         try:
@@ -269,11 +269,14 @@ def _oauth(work: Handler) -> Handler:
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """The fields of a form or of a JSON object; of each the first. Invalid: neither."""
+    """Returns the fields of a form or of a JSON object, the first value of each.
+
+    Raises Invalid for any other content.
+    """
     body = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if len(body) > MOST_FORM_BYTES:
-        raise Invalid(f"{MOST_FORM_BYTES} bytes at most")
+        raise Invalid(f"the form exceeds {MOST_FORM_BYTES} bytes")
     if kind == "application/x-www-form-urlencoded":
         fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=50)
         return {name: values[0] for name, values in fields.items()}

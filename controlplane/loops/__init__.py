@@ -1,4 +1,4 @@
-"""Background work: when something is done. What is done, the use cases know.
+"""Background loops: when operations run; the use cases contain what they do.
 
-Each loop wakes on events; a slow sweep is the net beneath them.
+Each loop reacts to events; a slow periodic sweep covers missed events.
 """

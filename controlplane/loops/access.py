@@ -1,4 +1,4 @@
-"""When access that was given for some time ends: within two seconds."""
+"""Ends temporary access within 2 s after it expires."""
 
 from datetime import timedelta
 
@@ -8,12 +8,12 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
 LATE_SECONDS = 2.0
-# Nobody is given access for less than a minute: what ends sooner is known.
+# Access lasts at least one minute, so a later grant cannot end within this time.
 _AHEAD = timedelta(seconds=30)
 
 
 class AccessLoop:
-    """Takes back what is over."""
+    """Revokes expired access."""
 
     def __init__(self, requests: AccessRequests, clock: Clock) -> None:
         self._requests = requests
@@ -21,7 +21,7 @@ class AccessLoop:
         self.tasks = Tasks("access")
 
     def start(self) -> None:
-        """Begin in the background."""
+        """Starts in the background."""
         self.tasks.forever("expire", self._expire())
 
     async def _expire(self) -> None:
@@ -31,7 +31,7 @@ class AccessLoop:
             await self._clock.sleep(seconds)
 
     async def _wait(self) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next check."""
         ends = await self._requests.ending(_AHEAD)
         if ends is None:
             return _AHEAD.total_seconds()

@@ -1,4 +1,4 @@
-"""When it is counted what there is: every 15 seconds."""
+"""Takes a metrics snapshot every 15 s."""
 
 from collections.abc import Awaitable, Callable
 
@@ -11,7 +11,7 @@ CENSUS_SECONDS = 15.0
 
 
 class CensusLoop:
-    """Keeps the newest census; while the store is away it grows old, and says so."""
+    """Keeps the newest snapshot; while the store does not answer, its age grows."""
 
     def __init__(self, take: Callable[[], Awaitable[Census]], clock: Clock) -> None:
         self._take = take
@@ -21,11 +21,11 @@ class CensusLoop:
         self.tasks = Tasks("census")
 
     def start(self) -> None:
-        """Begin in the background."""
+        """Starts in the background."""
         self.tasks.forever("count", self._count())
 
     def age(self) -> float:
-        """Seconds since the newest census, or since this process began to count."""
+        """Seconds since the newest snapshot, or since the start of this process."""
         return self._clock.monotonic() - self._taken
 
     async def _count(self) -> None:

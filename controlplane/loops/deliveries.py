@@ -1,4 +1,4 @@
-"""When notifications are routed and sent, audit rows forwarded, and states looked at."""
+"""Schedules routing and sending of notifications, audit forwarding, and state checks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ _TOKENS_SECONDS = 3600.0
 class DeliveryOfNews:
     """Drives `Routing`, `Sending` and `Watch`.
 
-    While nothing happens the store is asked every 10 s; what wakes others has it asked within one.
+    Reads the store every 10 s while nothing happens, and within 1 s after an event.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class DeliveryOfNews:
         self.tasks = Tasks("news")
 
     def start(self) -> None:
-        """Begin in the background."""
+        """Starts in the background."""
         self.tasks.forever("wakes", self._follow())
         self.tasks.forever("route", self._while_some(self._routed))
         self.tasks.forever("send", self._while_some(self._sending.deliver))
@@ -54,7 +54,7 @@ class DeliveryOfNews:
             stirred.set()
 
     async def _routed(self) -> int:
-        """What is routed is to be sent."""
+        """Routes notifications, and wakes the sender if there were any."""
         count = await self._routing.route()
         if count:
             self._stir()
@@ -65,7 +65,8 @@ class DeliveryOfNews:
         return 0
 
     async def _look_at_clusters(self) -> None:
-        """Agents need a while to come back to a control plane that was away itself."""
+        """Checks clusters; starts late, since agents must reconnect after a control plane
+        restart."""
         await self._clock.sleep(AWAY_AFTER.total_seconds())
         await self._every(_WATCH_SECONDS, self._watch.look_at_clusters)
 

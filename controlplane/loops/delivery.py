@@ -1,4 +1,4 @@
-"""Delivers when a repository moves, when a service changes, and once a minute in any case."""
+"""Renders services when a repository or a service changes, and every 60 s."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,10 +18,10 @@ _SWEEP_SECONDS = 60.0
 
 
 class DeliveryLoop:
-    """Drives `Delivery`; one delivery of a repository at a time.
+    """Drives `Delivery`, with one run per repository at a time.
 
-    `delivers` tells whether this process is to deliver a repository, rather than another one that
-    hears the same news. Should two do, rows say that there is nothing left to do.
+    `delivers` is True if this process handles the repository, and not another replica. If two
+    replicas do, the rows show the second one that nothing is left to do.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class DeliveryLoop:
         self._work = KeyedWork("deliver", self._deliver, self.tasks, clock)
 
     async def start(self) -> None:
-        """Follow all repositories and deliver whatever has changed meanwhile."""
+        """Follows all repositories, and renders changes made meanwhile."""
         self._manifests.on_state(self._on_state)
         await self._repositories.follow_all()
         self.tasks.forever("wakes", self._follow())
@@ -58,7 +58,7 @@ class DeliveryLoop:
         self._ask(state.repository_id)
 
     def _ask(self, repository_id: str, service_id: str = "") -> None:
-        """Have one service looked at soon, or (without an id) all of the repository."""
+        """Schedules one service, or all of the repository without an id."""
         self._wanted.setdefault(repository_id, set()).add(service_id)
         self._work.ask(repository_id)
 

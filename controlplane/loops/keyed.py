@@ -1,4 +1,4 @@
-"""Work by key: many keys at once, one piece of work a key, and again if it was asked meanwhile."""
+"""Work queue by key: keys run concurrently, each key one at a time."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,7 +14,7 @@ RETRY_SECONDS = 5.0
 
 
 class KeyedWork:
-    """Runs `work(key)` for each key that `ask` names; a failure is tried again after 5 s."""
+    """Runs `work(key)` for each key passed to `ask`; retries failures after 5 s."""
 
     def __init__(
         self, name: str, work: Callable[[str], Awaitable[object]], tasks: Tasks, clock: Clock
@@ -27,7 +27,7 @@ class KeyedWork:
         self._again: set[str] = set()
 
     def ask(self, key: str) -> None:
-        """Have the work for this key done soon, after what is running for it."""
+        """Schedules work for this key; if it is running, once more afterwards."""
         if key in self._running:
             self._again.add(key)
             return

@@ -1,4 +1,4 @@
-"""Steps of a loop that must outlive whatever they need: a store that is away comes back."""
+"""Retries steps of loops until they succeed, for example while the store does not answer."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def patiently(name: str, step: Callable[[], Awaitable[T]], clock: Clock) -> T:
-    """The result of `step`, tried again every 5 s for as long as it fails."""
+    """Returns the result of `step`; retries every 5 s while it fails."""
     while True:
         try:
             return await step()

@@ -1,4 +1,4 @@
-"""Moves pipelines when their services change, and carries out what the engine asked for."""
+"""Advances pipelines when their services change, and runs the jobs of their effects."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -42,7 +42,7 @@ _MOST_TOUCHED = 1000
 
 
 class PipelineLoop:
-    """Drives `Pipelines` and `Promotions`; `holder` names this replica in leases."""
+    """Drives `Pipelines` and `Promotions`; `holder` identifies this replica in leases."""
 
     def __init__(
         self,
@@ -83,19 +83,20 @@ class PipelineLoop:
         self._hints = KeyedWork("hint", self._hint, self.tasks, clock)
 
     async def start(self) -> None:
-        """Look at every pipeline, now and then, and follow changes."""
+        """Starts in the background: follows changes, and sweeps all pipelines now and
+        periodically."""
         self._manifests.on_state(lambda state: self._hints.ask(state.repository_id))
         self.tasks.forever("wakes", self._follow())
         self.tasks.forever("jobs", self._do_jobs())
         self.tasks.forever("sweep", self._sweep())
 
     async def _hint(self, repository_id: str) -> None:
-        """A repository has moved: what waits there may have been merged."""
+        """Wakes pipelines that wait for a merge in a changed repository."""
         for pipeline in self._promotions.waiting(repository_id):
             await self._promotions.hinted(pipeline, repository_id)
 
     async def _sweep(self) -> None:
-        """The net beneath the wakes: what has changed lately, and now and then everything."""
+        """Covers missed events: pipelines with recent changes, and periodically all."""
         for number in count():
             begun = self._clock.now()
             whole = number % _SWEEPS_OF_ALL == 0
@@ -133,7 +134,7 @@ class PipelineLoop:
                 self._jobs_waiting.set()
 
     async def _look_at_touched(self, key: str) -> None:
-        """Services that have changed since the last look: one question for many of them."""
+        """Finds the pipelines of services that changed since the last run, in one query."""
         touched = set(islice(self._touched, _MOST_TOUCHED))
         self._touched -= touched
         try:
@@ -159,7 +160,7 @@ class PipelineLoop:
                 await patiently("jobs", self._wait, self._clock)
 
     async def _do_due(self) -> int:
-        """Begin the jobs that are due, as many as there is room for; how many."""
+        """Starts due jobs, within the limit of concurrent jobs; returns their number."""
         room = _JOBS_AT_ONCE - self._under_way
         if room <= 0:
             return 0
@@ -192,7 +193,7 @@ class PipelineLoop:
             await tx.jobs.finish(job)
 
     async def _wait(self) -> None:
-        """Until a job is due, or may have been added."""
+        """Waits until a job is due or may have been added."""
         async with self._store.read() as tx:
             due = await tx.jobs.next_due()
         seconds = _LONGEST_WAIT

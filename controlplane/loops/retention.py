@@ -1,4 +1,4 @@
-"""When refusals are written and when old audit rows go: every second, and once an hour."""
+"""Writes refusals to the audit log every second, and deletes expired audit entries every hour."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -16,7 +16,7 @@ _EXPIRE_SECONDS = 3600.0
 
 
 class RetentionLoop:
-    """Keeps the audit trail current and within its time; `kept` is how long, by kind."""
+    """Keeps the audit log current; `kept` is the retention period by kind."""
 
     def __init__(
         self,
@@ -32,12 +32,12 @@ class RetentionLoop:
         self.tasks = Tasks("retention")
 
     def start(self) -> None:
-        """Begin in the background."""
+        """Starts in the background."""
         self.tasks.forever("refusals", self._flush())
         self.tasks.forever("expire", self._expire())
 
     async def stop(self) -> None:
-        """End, and write the refusals that are left."""
+        """Stops, and writes the remaining refusals."""
         await self.tasks.stop()
         await self._records.flush(ending=True)
 

@@ -1,4 +1,4 @@
-"""When secrets move on: rotations with what agents report, sources when due, keys by the clock."""
+"""Advances rotations on agent reports, refreshes due secrets, and rotates keys by the clock."""
 
 from controlplane.loops.keyed import KeyedWork
 from controlplane.loops.patient import patiently
@@ -33,7 +33,7 @@ class SecretLoop:
         self._reading = KeyedWork("source", refreshing.refresh, self.tasks, clock)
 
     def start(self) -> None:
-        """Begin in the background."""
+        """Starts in the background."""
         self.tasks.forever("wakes", self._follow())
         self.tasks.forever("tick", self._tick())
         self.tasks.forever("sweep", self._sweep())
@@ -51,23 +51,23 @@ class SecretLoop:
                 await patiently("keys", self._keys.load, self._clock)
 
     async def _tick(self) -> None:
-        """Soaking and waiting end by the clock."""
+        """Ends waiting periods of rotations by the clock."""
         while True:
             await patiently("sources", self._read_due, self._clock)
             self._ask(self._rotating)
             await self._clock.sleep(_TICK_SECONDS)
 
     async def _sweep(self) -> None:
-        """Clusters thaw, and wakes get lost."""
+        """Covers unfrozen clusters and missed events."""
         while True:
             self._rotating = await patiently("rotations", self._rotations.rotating, self._clock)
             self._ask(await patiently("followers", self._rotations.behind, self._clock))
             await self._clock.sleep(_SWEEP_SECONDS)
 
     async def _look_for_keys(self) -> None:
-        """Nothing stays sealed with an older key than the one of now.
+        """Re-encrypts values that an older key sealed.
 
-        Another replica may seal with the old one a little longer, so it is looked at again.
+        Repeats it, since another replica may seal with the old key a little longer.
         """
         looked_at = -_SEALED_SECONDS
         while True:

@@ -1,6 +1,6 @@
-"""Looks at definitions when clusters, services, repositories or they themselves have changed.
+"""Reconciles generators when clusters, services, repositories or the generators change.
 
-Once a minute all are looked at in any case: open requests come and go without a word.
+Reconciles all generators every 60 s too, since changes of pull requests cause no event.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _UNKNOWN = object()
 
 
 class TargetLoop:
-    """Drives `Targets`; one look at a definition at a time."""
+    """Drives `Targets`, with one run per generator at a time."""
 
     def __init__(
         self, targets: Targets, manifests: Manifests, store: Store, bus: Bus, clock: Clock
@@ -40,7 +40,7 @@ class TargetLoop:
         self._work = KeyedWork("target", targets.reconcile, self.tasks, clock)
 
     async def start(self) -> None:
-        """Begin in the background."""
+        """Starts in the background."""
         self._manifests.on_state(self._on_state)
         self.tasks.forever("wakes", self._follow())
         self.tasks.forever("clusters", self._follow_clusters())
@@ -56,8 +56,8 @@ class TargetLoop:
                 self._changed.add(key)
                 self._any_changed.set()
             elif topic == SERVICE:
-                for one in self._sources.get(key, ()):
-                    self._work.ask(one)
+                for definition_key in self._sources.get(key, ()):
+                    self._work.ask(definition_key)
             elif key:
                 await patiently("sources", self._note_sources, self._clock)
                 self._work.ask(key)
@@ -75,13 +75,13 @@ class TargetLoop:
             self._work.ask(key)
 
     async def _note_sources(self) -> None:
-        """Remember whose change concerns which definition: services, and repositories."""
+        """Reads which services and repositories each generator depends on."""
         self._sources = await self._targets.sources()
 
     async def _follow_clusters(self) -> None:
-        """Clusters that change while others are looked at, or right after, are looked at together.
+        """Handles clusters that change at about the same time together.
 
-        So that a thousand agents that come at once do not have all definitions read as often.
+        Otherwise, 1,000 agents that connect at once would cause 1,000 reads of all generators.
         """
         while True:
             await self._any_changed.wait()
@@ -91,9 +91,9 @@ class TargetLoop:
             await self._clock.sleep(_GATHER_SECONDS)
 
     async def _clusters(self, ids: set[str]) -> None:
-        """Look at all definitions if one of the clusters is another one now for selectors."""
+        """Reconciles all generators if a change of these clusters matters to selectors."""
         async with self._store.read() as tx:
-            found = {one.id: one for one in await tx.clusters.select(id=ids)}
+            found = {cluster.id: cluster for cluster in await tx.clusters.select(id=ids)}
         marks: dict[str, object] = {id: _mark(found.get(ClusterId(id))) for id in ids}
         if any(self._marks.get(id, _UNKNOWN) != mark for id, mark in marks.items()):
             self._marks |= marks
@@ -101,7 +101,7 @@ class TargetLoop:
 
 
 def _mark(cluster: Cluster | None) -> object:
-    """All that selectors look at, and what names services."""
+    """The properties of a cluster that selectors and service names use."""
     if cluster is None:
         return None
     tags = tuple(sorted(cluster.tags.items()))

@@ -1,4 +1,4 @@
-"""When traces are told: every five seconds, of what has ended since."""
+"""Exports traces of completed deployments every 5 s."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,15 +16,15 @@ log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 5.0
 MOST_TRIES = 120
-"""Ten minutes of them: what is not taken by then is at fault itself, and keeps the rest waiting."""
+"""10 minutes of tries; after that the spans themselves are at fault and would block all others."""
 _AT_ONCE = 200
 
 
 class TraceLoop:
-    """Follows the ledger from where it stands now; while the collector is away it waits.
+    """Follows the ledger from its present end; waits while the collector does not answer.
 
-    `delivers` tells whether a repository is this process' to tell of, where there are several. A
-    process that ends with something untold leaves it untold: traces show, they do not prove.
+    `delivers` is True if this process exports the traces of a repository, and not another replica.
+    Traces that are pending when the process ends are not exported.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class TraceLoop:
         self.tasks = Tasks("traces")
 
     def start(self) -> None:
-        """Begin in the background."""
+        """Starts in the background."""
         self.tasks.forever("tell", self._tell())
 
     async def _tell(self) -> None:
@@ -56,24 +56,26 @@ class TraceLoop:
             return await tx.deployments.edge()
 
     async def _tell_some(self) -> bool:
-        """Whether there may be more."""
+        """Exports a batch; True if there may be more."""
         if self._told == self._settled:
             self._settle(await self._edge())
         async with self._store.read() as tx:
             last, ended = await tx.deployments.ended(self._told, self._settled, _AT_ONCE)
         mine = [
-            one for one in ended if self._delivers(one.repository_id or one.deployment.service_id)
+            deployment
+            for deployment in ended
+            if self._delivers(deployment.repository_id or deployment.deployment.service_id)
         ]
         if mine:
-            await self._export([span for one in mine for span in spans_of(one)])
+            await self._export([span for deployment in mine for span in spans_of(deployment)])
         more, self._told = last > self._told, last
         return more
 
     def _settle(self, edge: Edge) -> None:
-        """Go on to where no transaction that still runs may add a row.
+        """Moves the end of the range to where no running transaction can add a row.
 
-        Rows are numbered as they are written and seen once they are committed: one with a lower
-        number may come later than others.
+        Rows are numbered when they are written, but visible when they are committed: a row with a
+        lower number may appear later.
         """
         waited, self._waiting = self._waiting, None
         if edge.oldest >= edge.newest:

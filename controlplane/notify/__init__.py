@@ -1,4 +1,5 @@
-"""Sending to addresses that users have given: HTTP and syslog, never to where they must not reach.
+"""Sends HTTP requests and syslog messages to addresses that users configured, except forbidden
+addresses.
 
-No rule of the domain, no store: what is sent, and whether again, is decided elsewhere.
+Contains no domain rule and no store; callers decide on content and retries.
 """

@@ -1,7 +1,7 @@
-"""To which addresses may be connected: only public ones, unless the operator allows others.
+"""Allowed target addresses: only public ones, unless the operator allows private networks.
 
-A name is resolved once and every address is judged; the connection goes to a judged address, so
-what the name means a moment later does not matter.
+A name is resolved once and every address is checked. The connection goes to a checked address, so
+later DNS changes have no effect.
 """
 
 import asyncio
@@ -14,37 +14,41 @@ from fleet.errors import Invalid, Unavailable
 _SECONDS = 5.0
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
-# Translations of IPv4 by which a private address would look public.
+# Translations of IPv4 through which a private address would look public.
 _TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"), ip_network("2002::/16"))
 
 
 class Addresses:
-    """Resolves names. `allowed` are networks, as CIDR, that may be reached although private."""
+    """Resolves names. `allowed` are private networks (CIDR) that may be reached."""
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         self._allowed: list[Network] = []
-        for one in allowed:
+        for network in allowed:
             try:
-                self._allowed.append(ip_network(one))
+                self._allowed.append(ip_network(network))
             except ValueError:
-                raise Invalid(f"{one!r} is no network like 10.1.0.0/16", field="notify") from None
+                raise Invalid(
+                    f"{network!r} is not a network such as 10.1.0.0/16", field="notify"
+                ) from None
 
     async def resolve(self, host: str, port: int) -> list[Address]:
-        """All addresses of a host. Unavailable: it has none, or one that must not be reached."""
+        """Returns all addresses of a host. Raises Unavailable if it
+        has none, or a forbidden one.
+        """
         literal = _literal(host)
         found = [literal] if literal else await self._ask(host, port)
-        for one in found:
-            self._judge(host, one)
+        for address in found:
+            self._judge(host, address)
         return found
 
     def judge_literal(self, host: str) -> None:
-        """Unavailable: the host is an address that must not be reached. A name passes."""
+        """Raises Unavailable if the host is a forbidden IP address. Accepts every name."""
         literal = _literal(host)
         if literal is not None:
             self._judge(host, literal)
 
     def allows(self, address: Address) -> bool:
-        """Whether an address may be reached."""
+        """Returns whether an address is allowed."""
         plain = _plain(address)
         if any(plain in network for network in self._allowed):
             return True
@@ -64,7 +68,7 @@ class Addresses:
                 infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError, TimeoutError):
             raise Unavailable(f"{host} has no address") from None
-        return [one for info in infos if (one := _literal(str(info[4][0]))) is not None]
+        return [address for info in infos if (address := _literal(str(info[4][0]))) is not None]
 
 
 def _literal(text: str) -> Address | None:
@@ -75,7 +79,7 @@ def _literal(text: str) -> Address | None:
 
 
 def _plain(address: Address) -> Address:
-    """An IPv4 address that is written as IPv6, as itself."""
+    """Converts an IPv4-mapped IPv6 address into IPv4."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 

@@ -1,4 +1,4 @@
-"""Asking a URL that somebody has given: bounded in time and size, without redirects."""
+"""HTTP client for URLs that users configured: limited in time and size, without redirects."""
 
 import asyncio
 import ssl
@@ -21,7 +21,7 @@ _MOST_CONNECTIONS = 64
 
 
 class _Resolver(AbstractResolver):
-    """Gives only addresses that have been judged."""
+    """Returns only checked addresses."""
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
@@ -30,10 +30,10 @@ class _Resolver(AbstractResolver):
         found = await self._addresses.resolve(host, port)
         return [
             ResolveResult(
-                hostname=host, host=str(one), port=port, family=2 if one.version == 4 else 10,
-                proto=0, flags=0,
+                hostname=host, host=str(address), port=port,
+                family=2 if address.version == 4 else 10, proto=0, flags=0,
             )
-            for one in found
+            for address in found
         ]  # fmt: skip
 
     async def close(self) -> None:
@@ -41,7 +41,7 @@ class _Resolver(AbstractResolver):
 
 
 class HttpClient:
-    """Asks. The session is made when it is first needed."""
+    """Sends requests. The session is created at first use."""
 
     def __init__(self, addresses: Addresses, ca_file: Path | None = None) -> None:
         self._addresses = addresses
@@ -51,7 +51,9 @@ class HttpClient:
     async def ask(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     ) -> Reply:
-        """The answer, cut off. Unavailable: why there is none, without the URL's path."""
+        """Returns the truncated response. Raises Unavailable with the reason, without the URL's
+        path.
+        """
         host = self._judged(url)
         try:
             async with (
@@ -66,24 +68,24 @@ class HttpClient:
         except TimeoutError:
             raise Unavailable(f"{host} did not answer within {SECONDS:.0f} s") from None
         except aiohttp.ClientConnectorCertificateError:
-            raise Unavailable(f"{host} shows a certificate that is not trusted") from None
+            raise Unavailable(f"{host} presented an untrusted certificate") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            # The text of these errors may hold the URL, whose path may be a secret.
+            # The text of these errors may contain the URL, whose path may be a secret.
             raise Unavailable(f"{host} cannot be reached: {type(error).__name__}") from None
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         if self._session is not None:
             await self._session.close()
 
     def _judged(self, url: str) -> str:
-        """The host of a URL. A literal address is never resolved, so it is judged here."""
+        """Returns the host of a URL. Checks IP addresses here, because they are never resolved."""
         try:
             parts = urlsplit(url)
         except ValueError:
-            raise Unavailable("this is no URL: set it anew") from None
+            raise Unavailable("invalid URL: configure it again") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Unavailable("this is no http or https URL: set it anew")
+            raise Unavailable("not an http or https URL: configure it again")
         self._addresses.judge_literal(parts.hostname)
         return parts.hostname
 
@@ -108,7 +110,7 @@ class HttpClient:
 
 
 async def _read(content: aiohttp.StreamReader) -> bytes:
-    """The beginning of a body."""
+    """Reads the beginning of a body."""
     parts: list[bytes] = []
     room = MOST_ANSWER_BYTES
     while room > 0 and (part := await content.read(room)):

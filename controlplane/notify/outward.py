@@ -1,4 +1,4 @@
-"""The control plane's port `Outward`."""
+"""Implements the port `Outward`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,5 +29,5 @@ class GuardedOutward:
         await self._syslog.send(url, messages)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         await self._http.close()

@@ -1,4 +1,4 @@
-"""Sending messages of RFC 5424 by TLS (RFC 5425), TCP (RFC 6587, counted) or UDP (RFC 5426)."""
+"""Sends RFC 5424 messages over TLS (RFC 5425), TCP (RFC 6587, octet-counted) or UDP (RFC 5426)."""
 
 import asyncio
 import ssl
@@ -24,11 +24,13 @@ class SyslogClient:
         self._ca_file = ca_file
 
     async def send(self, url: str, messages: Sequence[bytes]) -> None:
-        """Hand messages over to `syslog+tls|tcp|udp://host:port`. Unavailable: why it failed."""
+        """Sends messages to `syslog+tls|tcp|udp://host:port`. Raises
+        Unavailable with the reason.
+        """
         parts = urlsplit(url)
         host = parts.hostname or ""
         if parts.scheme not in _PORTS or not host:
-            raise Unavailable("the sink has no syslog URL: set it anew")
+            raise Unavailable("the sink has no syslog URL: configure it again")
         port = parts.port or _PORTS[parts.scheme]
         try:
             async with asyncio.timeout(SECONDS):
@@ -39,7 +41,9 @@ class SyslogClient:
                     tls = self._tls() if parts.scheme == "syslog+tls" else None
                     await _by_stream(address, port, tls, host, messages)
         except TimeoutError:
-            raise Unavailable(f"{host} did not take it within {SECONDS:.0f} s") from None
+            raise Unavailable(
+                f"{host} did not accept the messages within {SECONDS:.0f} s"
+            ) from None
         except OSError as error:
             raise Unavailable(f"{host} cannot be reached: {type(error).__name__}") from None
 
@@ -50,7 +54,9 @@ class SyslogClient:
 async def _by_stream(
     address: str, port: int, tls: ssl.SSLContext | None, host: str, messages: Sequence[bytes]
 ) -> None:
-    """Octet-counted; the peer says nothing, so what it never reads shows only at the close."""
+    """Sends octet-counted messages. The peer sends no answer, so unread messages show only at the
+    close.
+    """
     name = host if tls else None
     reader, writer = await asyncio.open_connection(address, port, ssl=tls, server_hostname=name)
     try:

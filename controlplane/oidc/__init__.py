@@ -1,4 +1,4 @@
-"""OpenID Connect as a client: discovery, keys, codes with PKCE, and judging ID tokens.
+"""OpenID Connect client: discovery, keys, codes with PKCE, and validation of ID tokens.
 
-Who a verified subject is here, and what they may do, is not decided here.
+Does not map subjects to users and does not authorize.
 """

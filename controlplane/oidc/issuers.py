@@ -1,4 +1,4 @@
-"""The `Issuers` port: identity providers as they are configured, and issuers that rules trust."""
+"""Implements the port `Issuers`: configured identity providers, and issuers of trust rules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,21 +29,21 @@ class Client:
 
 
 class OidcIssuers:
-    """Verifies what issuers sign, and leads browsers there and back."""
+    """Verifies tokens of issuers, and runs the browser's sign-in flow."""
 
     def __init__(
         self, clients: Sequence[Client], clock: Clock, ca_file: Path | None = None
     ) -> None:
-        self._clients = {one.issuer.name: one for one in clients}
+        self._clients = {client.issuer.name: client for client in clients}
         self._clock = clock
         self._fetcher = Fetcher(ca_file)
         self._metadata: dict[str, Metadata] = {}
 
     def known(self) -> tuple[Issuer, ...]:
-        return tuple(one.issuer for one in self._clients.values())
+        return tuple(client.issuer for client in self._clients.values())
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         await self._fetcher.close()
 
     async def begin(self, name: str, redirect: str, state: str, nonce: str, challenge: str) -> str:
@@ -81,7 +81,7 @@ class OidcIssuers:
             raise Unauthenticated(f"the sign-in was not completed: {error.message}") from None
         claims = await self._judged(str(answer.get("id_token", "")), client, client.client_id)
         if claims.every.get("nonce") != nonce:
-            raise Unauthenticated("this sign-in was begun by somebody else: begin anew")
+            raise Unauthenticated("this sign-in was started by another browser: start again")
         return claims
 
     def named_by(self, token: str) -> str:
@@ -89,10 +89,10 @@ class OidcIssuers:
 
     async def verify(self, token: str) -> Claims:
         issuer = issuer_of(token)
-        clients = [one for one in self._clients.values() if one.issuer.url == issuer]
+        clients = [client for client in self._clients.values() if client.issuer.url == issuer]
         if not clients:
-            raise Unauthenticated("this token is of an issuer that is not trusted here")
-        refusal = Unauthenticated("this token is not good here")
+            raise Unauthenticated("the token's issuer is not trusted")
+        refusal = Unauthenticated("the token is not valid here")
         for client in clients:
             try:
                 return await self._judged(token, client, client.audience or client.client_id)
@@ -110,7 +110,7 @@ class OidcIssuers:
             except (orjson.JSONDecodeError, AttributeError):
                 key = None
         if key is None:
-            raise Unauthenticated("no key fits this token")
+            raise Unauthenticated("no key matches this token")
         claims = verified(token, key, algorithm)
         return judged(claims, issuer=issuer, audience=audience, now=self._clock.now())
 
@@ -128,7 +128,7 @@ class OidcIssuers:
     def _client(self, name: str) -> Client:
         client = self._clients.get(name)
         if client is None:
-            raise NotFound(f"no identity provider {name[:80]!r} is set up here")
+            raise NotFound(f"unknown identity provider {name[:80]!r}")
         return client
 
     def _of(self, issuer: str) -> Metadata:

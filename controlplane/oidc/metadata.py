@@ -1,4 +1,4 @@
-"""What an issuer publishes of itself: its endpoints and its keys, fetched and kept for a while."""
+"""Published metadata of an issuer: its endpoints and keys, fetched and cached."""
 
 import asyncio
 import ssl
@@ -23,22 +23,22 @@ _WELL_KNOWN = "/.well-known/openid-configuration"
 
 
 class Fetcher:
-    """Asks issuers over verified TLS, without redirects; plain HTTP only on this machine."""
+    """HTTP client for issuers: verified TLS, without redirects; plain HTTP only to localhost."""
 
     def __init__(self, ca_file: Path | None = None) -> None:
         self._ca_file = ca_file
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, url: str) -> dict[str, Any]:
-        """A JSON object. Unavailable: there is none to be had."""
+        """Returns a JSON object. Raises Unavailable."""
         return await self._ask("GET", url)
 
     async def post(self, url: str, form: dict[str, str]) -> dict[str, Any]:
-        """The JSON object that answers a form."""
+        """Posts a form and returns the JSON object of the response."""
         return await self._ask("POST", url, data=form)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -62,11 +62,11 @@ class Fetcher:
 
 
 def check_url(url: str) -> None:
-    """Invalid: neither https nor on this machine."""
+    """Raises Invalid unless the URL is https or on localhost."""
     parts = urlsplit(url)
     if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
         return
-    raise Invalid(f"an identity provider is asked over https only: {url[:200]}", field="issuer")
+    raise Invalid(f"an identity provider needs an https URL: {url[:200]}", field="issuer")
 
 
 def _object(where: str, status: int, content: bytes) -> dict[str, Any]:
@@ -77,12 +77,17 @@ def _object(where: str, status: int, content: bytes) -> dict[str, Any]:
             answer = None
         if isinstance(answer, dict):
             return answer
-    raise Unavailable(f"the identity provider {where} answered {status}, not as it should")
+    raise Unavailable(
+        f"the identity provider {where} sent an unexpected response (status {status})"
+    )
 
 
 class Metadata:
-    """Endpoints and keys of one issuer. A key not seen before is looked for at once, but not more
-    often than every 10 s, so that new keys are found and forged ones cost nothing."""
+    """Endpoints and keys of one issuer.
+
+    An unknown key id triggers a refresh at once, but at most every 10 s. This finds new keys
+    quickly, while forged ones cause no load.
+    """
 
     def __init__(self, issuer: str, fetcher: Fetcher, clock: Clock) -> None:
         self.issuer = issuer
@@ -95,16 +100,18 @@ class Metadata:
         self._keys_at = -KEPT_SECONDS
 
     async def endpoint(self, name: str) -> str:
-        """The URL of an endpoint. Unavailable: the issuer does not tell it."""
+        """Returns the URL of an endpoint. Raises Unavailable if the issuer does not publish it."""
         async with self._turn:
             url = (await self._discover()).get(name)
         if not isinstance(url, str):
-            raise Unavailable(f"{self.issuer} names no {name}")
+            raise Unavailable(f"{self.issuer} publishes no {name}")
         check_url(url)
         return url
 
     async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK:
-        """The key of this id for this algorithm. Unauthenticated: the issuer has none."""
+        """Returns the key with this id for this algorithm. Raises Unauthenticated if the issuer has
+        none.
+        """
         async with self._turn:
             found = choose(self._keys, kid, algorithm)
             age = self._clock.monotonic() - self._keys_at
@@ -116,7 +123,7 @@ class Metadata:
         return found
 
     async def _refresh(self, *, had: bool) -> None:
-        """Fetch the keys; while the issuer is away, those known serve on."""
+        """Fetches the keys; if the issuer is unreachable, the known keys remain."""
         self._keys_at = self._clock.monotonic()
         try:
             document = await self._discover()
@@ -140,14 +147,14 @@ class Metadata:
 
 
 def keys_of(document: dict[str, Any]) -> list[jwt.PyJWK]:
-    """The public signing keys of a JWKS; those that are not understood are passed over."""
+    """Returns the public signing keys of a JWKS; unsupported ones are skipped."""
     listed = document.get("keys")
     keys = []
-    for one in listed[:MOST_KEYS] if isinstance(listed, list) else ():
-        if not isinstance(one, dict) or one.get("kty") == "oct" or one.get("use") == "enc":
+    for key in listed[:MOST_KEYS] if isinstance(listed, list) else ():
+        if not isinstance(key, dict) or key.get("kty") == "oct" or key.get("use") == "enc":
             continue
         try:
-            keys.append(jwt.PyJWK(one))
+            keys.append(jwt.PyJWK(key))
         except (jwt.PyJWTError, ValueError, TypeError, KeyError):
             continue
     return keys
@@ -159,7 +166,7 @@ def choose(keys: list[jwt.PyJWK], kid: str | None, algorithm: str) -> jwt.PyJWK 
 
 
 def _is_for(key: jwt.PyJWK, algorithm: str) -> bool:
-    """A key that names no algorithm serves all of its type: RS and PS for RSA."""
+    """A key without an algorithm is valid for all of its type: RS and PS for RSA."""
     if key.algorithm_name == algorithm:
         return True
     return key.key_type == "RSA" and algorithm[:2] in ("RS", "PS")

@@ -1,4 +1,4 @@
-"""Judging a JWT: the algorithm first, then the key, the signature, and every claim that matters."""
+"""JWT validation: the algorithm first, then the key, the signature, and every relevant claim."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,14 +10,14 @@ from jwt.types import Options
 from controlplane.domain.signin import Claims
 from fleet.errors import Unauthenticated
 
-# Only signatures by a private key: a shared secret would let every client sign.
+# Only asymmetric signatures: a shared secret would let every client sign.
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
 LONGEST = 16 << 10
 LEEWAY_SECONDS = 30
 _LONGEST_TEXT = 512
-# Times and audience are judged here, against the clock that all else goes by.
+# Times and audience are checked here, against our own clock.
 _UNCHECKED: Options = {
     "verify_exp": False,
     "verify_nbf": False,
@@ -30,32 +30,34 @@ _UNCHECKED: Options = {
 
 
 def header_of(token: str) -> tuple[str, str | None]:
-    """(algorithm, key id) of a token. Unauthenticated: it is none that could be good."""
+    """Returns (algorithm, key id) of a token. Raises Unauthenticated
+    if no such token can be valid.
+    """
     if len(token) > LONGEST:
         raise Unauthenticated("this token is too long")
     try:
         header = jwt.get_unverified_header(token)
     except (jwt.PyJWTError, ValueError) as error:
-        raise Unauthenticated(f"this is no token: {str(error)[:100]}") from None
+        raise Unauthenticated(f"invalid token: {str(error)[:100]}") from None
     algorithm, kid = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS:
-        raise Unauthenticated(f"tokens signed with {str(algorithm)[:20]!r} are not taken")
+        raise Unauthenticated(f"tokens signed with {str(algorithm)[:20]!r} are not accepted")
     if "crit" in header or not (kid is None or isinstance(kid, str)):
-        raise Unauthenticated("this token asks for what is not understood here")
+        raise Unauthenticated("the token has an unsupported critical header")
     return algorithm, kid
 
 
 def issuer_of(token: str) -> str:
-    """Who the token says has made it, which nobody has verified yet."""
+    """Returns the unverified issuer of a token."""
     try:
         claims = jwt.decode(token[: LONGEST + 1], options={"verify_signature": False})
     except (jwt.PyJWTError, ValueError, RecursionError):
-        raise Unauthenticated("this is no token") from None
+        raise Unauthenticated("invalid token") from None
     return str(claims.get("iss", ""))
 
 
 def verified(token: str, key: jwt.PyJWK, algorithm: str) -> dict[str, Any]:
-    """The claims of a token that this key has signed."""
+    """Returns the claims of a token that this key has signed."""
     try:
         return jwt.decode(token, key.key, algorithms=[algorithm], options=_UNCHECKED)
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
@@ -70,12 +72,15 @@ def judged(
     now: datetime,
     groups_claim: str = "groups",
 ) -> Claims:
-    """What verified claims say, if they are for us and of now. Unauthenticated: which is not."""
+    """Validates verified claims for this installation and the current time.
+
+    Raises Unauthenticated, naming the failed check.
+    """
     subject = claims.get("sub")
     if claims.get("iss") != issuer:
-        raise Unauthenticated("this token is of another issuer")
+        raise Unauthenticated("this token is from another issuer")
     if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_TEXT:
-        raise Unauthenticated("this token names nobody")
+        raise Unauthenticated("this token has no subject")
     _check_audience(claims, audience)
     expires = _check_times(claims, now.timestamp())
     return Claims(
@@ -94,20 +99,20 @@ def _check_audience(claims: Mapping[str, Any], audience: str) -> None:
     given = claims.get("aud")
     audiences = [given] if isinstance(given, str) else given
     if not isinstance(audiences, list) or audience not in audiences:
-        raise Unauthenticated("this token was made for somebody else (its audience)")
+        raise Unauthenticated("this token was issued for another audience")
     if claims.get("azp") not in (None, audience):
-        raise Unauthenticated("this token was made for somebody else (its authorized party)")
+        raise Unauthenticated("this token was issued for another authorized party")
 
 
 def _check_times(claims: Mapping[str, Any], now: float) -> float:
     times = {name: claims.get(name) for name in ("exp", "nbf", "iat")}
     numbers = {n: t for n, t in times.items() if isinstance(t, int | float) and abs(t) < 1e11}
     if "exp" not in numbers or any(t is not None and n not in numbers for n, t in times.items()):
-        raise Unauthenticated("this token does not say until when it is good")
+        raise Unauthenticated("this token has no expiry")
     if numbers["exp"] + LEEWAY_SECONDS <= now:
         raise Unauthenticated("this token has expired: sign in again")
     if max(numbers.get("nbf", 0), numbers.get("iat", 0)) - LEEWAY_SECONDS > now:
-        raise Unauthenticated("this token is of the future: compare the clocks")
+        raise Unauthenticated("this token is not valid yet: check the clocks of both servers")
     return float(numbers["exp"])
 
 
@@ -117,7 +122,9 @@ def _groups(value: Any) -> tuple[str, ...] | None:
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list):
         return None
-    return tuple(one for one in listed if isinstance(one, str) and len(one) <= _LONGEST_TEXT)
+    return tuple(
+        group for group in listed if isinstance(group, str) and len(group) <= _LONGEST_TEXT
+    )
 
 
 def _text(value: Any) -> str:

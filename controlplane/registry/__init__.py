@@ -1,4 +1,4 @@
-"""Registries of images as a client: the OCI distribution API, and signing in to it.
+"""Client of image registries: the OCI distribution API, and its authentication.
 
-What may not live here: which tag counts, when it is looked for, and what then happens.
+Does not select tags, schedule polls, or act on results.
 """

@@ -1,7 +1,7 @@
-"""What registries have: tags, digests and times, by the OCI distribution specification 1.1.
+"""Tags, digests and build times of images, by the OCI distribution specification 1.1.
 
-Requests go through the port `Outward`, so that no address is reached that must not be. Answers
-are bounded, pages are counted, and 429 is passed on with when to come again.
+Requests go through the port `Outward`, which blocks forbidden addresses. Responses and pages are
+limited; 429 is passed on with its retry time.
 """
 
 import re
@@ -37,7 +37,7 @@ _ALIASES = {"docker.io": "registry-1.docker.io", "index.docker.io": "registry-1.
 
 
 class RegistryClient:
-    """The control plane's port `Registries`."""
+    """Implements the port `Registries`."""
 
     def __init__(self, outward: Outward, clock: Clock) -> None:
         self._outward = outward
@@ -45,14 +45,14 @@ class RegistryClient:
         self._made: OrderedDict[str, datetime] = OrderedDict()
 
     async def tags(self, image: str, account: RegistryAccount | None) -> list[str]:
-        """As `controlplane.ports.Registries`."""
+        """See `controlplane.ports.Registries`."""
         place = _Place(image)
         found: list[str] = []
         url = f"{place.base}/tags/list?n={_PAGE}"
         for _ in range(MOST_PAGES):
             reply = await self._get(place, url, account, "application/json")
             listed = _json(reply).get("tags")
-            found += [one for one in _list(listed) if isinstance(one, str) and is_tag(one)]
+            found += [tag for tag in _list(listed) if isinstance(tag, str) and is_tag(tag)]
             if len(found) > MOST_TAGS:
                 raise Invalid(f"{image} has more than {MOST_TAGS:,} tags", field="image")
             further = _NEXT.search(reply.headers.get("link", ""))
@@ -62,19 +62,19 @@ class RegistryClient:
         raise Invalid(f"{image} has more than {MOST_PAGES} pages of tags", field="image")
 
     async def digest(self, image: str, tag: str, account: RegistryAccount | None) -> str:
-        """As `controlplane.ports.Registries`."""
+        """See `controlplane.ports.Registries`."""
         place = _Place(image)
         reply = await self._get(place, place.manifest(tag), account, _MANIFESTS, method="HEAD")
         told = reply.headers.get("docker-content-digest", "")
         if not _DIGEST.fullmatch(told):
-            raise Unavailable(f"{place.host} does not tell the digest of {image}:{tag}")
+            raise Unavailable(f"{place.host} sent no digest of {image}:{tag}")
         return told
 
     async def made(self, image: str, tag: str, account: RegistryAccount | None) -> datetime:
-        """As `controlplane.ports.Registries`; what a digest was made at is asked once."""
+        """See `controlplane.ports.Registries`; the build time of a digest is requested once."""
         place = _Place(image)
         digest = await self.digest(image, tag, account)
-        # Of each repository by itself: a registry is believed about nobody else's images.
+        # Per repository: a registry is not trusted about another registry's images.
         key = f"{place.base}@{digest}"
         if key not in self._made:
             self._made[key] = await self._created(place, digest, account)
@@ -85,7 +85,7 @@ class RegistryClient:
     async def _created(
         self, place: "_Place", digest: str, account: RegistryAccount | None
     ) -> datetime:
-        """From the image's config; of an index, that of its first image."""
+        """Returns the build time from the image's config; of an index, that of its first image."""
         manifest = _json(await self._get(place, place.manifest(digest), account, _MANIFESTS))
         if isinstance(manifest.get("manifests"), list):
             first = _digest_of(manifest["manifests"][0] if manifest["manifests"] else None)
@@ -95,7 +95,7 @@ class RegistryClient:
         try:
             made = datetime.fromisoformat(str(told["created"]))
         except (KeyError, ValueError):
-            raise Unavailable(f"{place.host} does not tell when {place.name} was made") from None
+            raise Unavailable(f"{place.host} sent no build time of {place.name}") from None
         return made if made.tzinfo else made.replace(tzinfo=UTC)
 
     async def _get(
@@ -115,7 +115,8 @@ class RegistryClient:
             signed = await self._tokens.sign_in(place.host, place.name, account, challenge)
             reply = await self._outward.ask(method, url, headers | signed)
         if reply.status in (301, 302, 303, 307, 308) and "location" in reply.headers:
-            # Content lies elsewhere, often signed in the URL: nothing of ours goes there.
+            # Blobs are elsewhere, often behind a signed URL: our credentials must not be sent
+            # there.
             reply = await self._outward.ask(
                 method, _joined(url, reply.headers["location"]), headers
             )
@@ -123,7 +124,7 @@ class RegistryClient:
 
 
 class _Place:
-    """One repository of a registry. Plain HTTP is spoken to this machine only."""
+    """One repository of a registry. Plain HTTP is allowed only to localhost."""
 
     def __init__(self, image: str) -> None:
         self.host, self.name = place_of(image)
@@ -136,24 +137,28 @@ class _Place:
         return f"{self.base}/manifests/{quote(reference, safe=':')}"
 
     def within(self, url: str) -> str:
-        """A URL that the registry has given for its next page. Unavailable: of another place."""
+        """Resolves a registry's URL of the next page. Raises Unavailable if it points elsewhere."""
         if not url.startswith(f"{self.base}/tags/list?"):
-            raise Unavailable(f"{self.host} sends elsewhere for the next page of tags: refused")
+            raise Unavailable(
+                f"{self.host} redirects to another host for the next page of tags: refused"
+            )
         return url
 
 
 def judged(host: str, reply: Reply) -> Reply:
-    """The reply, if it is one. Unavailable (with when to come again), NotFound: why it is none."""
+    """Returns the reply if it is successful. Else raises Unavailable (with the retry time) or
+    NotFound.
+    """
     if reply.status == 429 or reply.status >= 500:
         told = reply.headers.get("retry-after", "")
         seconds = float(told) if told.isdecimal() and len(told) < 7 else None
-        raise Unavailable(f"{host} answers {reply.status}", retry_after=seconds)
+        raise Unavailable(f"{host} answered with status {reply.status}", retry_after=seconds)
     if reply.status in (401, 403):
-        raise Unavailable(f"{host} does not give that out: connect it with credentials")
+        raise Unavailable(f"{host} denied access: add credentials for the registry")
     if reply.status == 404:
         raise NotFound(f"{host} has no such image or tag")
     if reply.status != 200:
-        raise Unavailable(f"{host} answers {reply.status}")
+        raise Unavailable(f"{host} answered with status {reply.status}")
     return reply
 
 
@@ -163,21 +168,21 @@ def _json(reply: Reply) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         told = None
     if not isinstance(told, dict):
-        raise Unavailable("the registry's answer is too long, or not what the specification says")
+        raise Unavailable("the registry's response is too long, or violates the specification")
     return told
 
 
 def _list(told: object) -> list[Any]:
-    """What should be a list, and may be anything."""
+    """Returns the value if it is a list, else an empty one."""
     return told if isinstance(told, list) else []
 
 
 def _joined(url: str, reference: str) -> str:
-    """Where a registry leads. Unavailable: nowhere."""
+    """Resolves a registry's redirect. Raises Unavailable for an invalid URL."""
     try:
         return urljoin(url, reference)
     except ValueError:
-        raise Unavailable("the registry leads to what is no URL") from None
+        raise Unavailable("the registry redirects to an invalid URL") from None
 
 
 def _digest_of(descriptor: object) -> str:

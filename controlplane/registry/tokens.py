@@ -1,4 +1,4 @@
-"""Signing in to registries: basic authentication (RFC 7617), and tokens that a realm gives out."""
+"""Authentication at registries: basic authentication (RFC 7617), and tokens from a realm."""
 
 import base64
 import re
@@ -22,7 +22,7 @@ Signed = dict[str, str]
 
 
 class Tokens:
-    """Remembers what each repository of a registry was given, for as long as that holds."""
+    """Caches the credentials of each repository of a registry until they expire."""
 
     def __init__(self, outward: Outward, clock: Clock) -> None:
         self._outward = outward
@@ -30,25 +30,25 @@ class Tokens:
         self._known: OrderedDict[tuple[str, ...], tuple[float, Signed]] = OrderedDict()
 
     def known(self, host: str, name: str, account: RegistryAccount | None) -> Signed:
-        """The headers that sign a request, if a sign-in still holds."""
+        """Returns the authorization headers of a request, if a cached sign-in is still valid."""
         until, signed = self._known.get(_key(host, name, account), (0.0, {}))
         return signed if self._clock.monotonic() < until else {}
 
     async def sign_in(
         self, host: str, name: str, account: RegistryAccount | None, challenge: str
     ) -> Signed:
-        """Answer the registry's challenge. Unavailable: it cannot be answered."""
+        """Answers the registry's challenge. Raises Unavailable if that is impossible."""
         if challenge.lower().startswith("basic"):
             if account is None:
-                raise Unavailable(f"{host} asks for credentials: connect it as a repository")
+                raise Unavailable(f"{host} requires credentials: add the registry as a repository")
             return self._keep(host, name, account, _basic(account), _LONGEST)
         fields = dict(_FIELD.findall(challenge))
         if not challenge.lower().startswith("bearer") or "realm" not in fields:
-            raise Unavailable(f"{host} asks for a sign-in that is not supported")
+            raise Unavailable(f"{host} requires an unsupported authentication scheme")
         told = await self._ask(host, fields["realm"], fields.get("service", ""), name, account)
         token = told.get("token") or told.get("access_token")
         if not isinstance(token, str) or not token or len(token) > 64 << 10 or "\n" in token:
-            raise Unavailable(f"{host} gave no token")
+            raise Unavailable(f"{host} returned no token")
         seconds = told.get("expires_in")
         lasts = seconds if isinstance(seconds, int) else _SECONDS
         signed = {"authorization": f"Bearer {token}"}
@@ -60,9 +60,9 @@ class Tokens:
         try:
             parts = urlsplit(realm)
         except ValueError:
-            raise Unavailable(f"{host} asks to sign in at what is no URL") from None
+            raise Unavailable(f"{host} refers to an invalid authentication URL") from None
         if parts.scheme != "https" and not (is_local(host) and is_local(parts.netloc)):
-            raise Unavailable(f"{host} asks to sign in elsewhere without TLS: refused")
+            raise Unavailable(f"{host} refers to an authentication server without TLS: refused")
         asked = {"service": service, "scope": f"repository:{name}:pull"}
         url = f"{realm}{'&' if parts.query else '?'}{urlencode(asked)}"
         reply = await self._outward.ask("GET", url, _basic(account) if account else {})
@@ -70,7 +70,7 @@ class Tokens:
             seconds = reply.headers.get("retry-after", "")
             later = float(seconds) if seconds.isdecimal() and len(seconds) < 7 else None
             raise Unavailable(
-                f"{parts.hostname} refuses to sign in for {name} ({reply.status})",
+                f"{parts.hostname} rejected the credentials for {name} (status {reply.status})",
                 retry_after=later,
             )
         try:
@@ -90,7 +90,7 @@ class Tokens:
 
 
 def is_local(host: str) -> bool:
-    """Whether a host (with a port) is this machine."""
+    """Returns whether a host (with a port) is localhost."""
     name = urlsplit(f"//{host}").hostname or ""
     try:
         return name == "localhost" or ip_address(name).is_loopback

@@ -1,4 +1,4 @@
-"""Secrets at rest: envelope encryption and where the key comes from.
+"""Secrets at rest: envelope encryption, and sources of the key.
 
-Plain text leaves this room only to the verb that asked for it.
+Plain text leaves this package only to the operation that requested it.
 """

@@ -1,8 +1,8 @@
 """Envelope encryption: each secret has its own key, wrapped by a data key of the installation.
 
 Sealed form: version (1 byte), id of the data key (8), wrapped key with nonce (12 + 32 + 16), nonce
-(12), ciphertext and tag. AES-256-GCM (NIST SP 800-38D) both times; the context (`kind:id`) is
-authenticated, so a sealed value copied to another row does not open.
+(12), ciphertext and tag. Both layers are AES-256-GCM (NIST SP 800-38D). The context (`kind:id`) is
+authenticated, so a sealed value that was copied to another row cannot be decrypted.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _WRAPPED = _NONCE + 32 + 16
 
 
 class EnvelopeSealer:
-    """The `KeyRing` port over 32-byte keys; it begins with the one that it is given."""
+    """Implements `KeyRing` over 32-byte keys; starts with the given key."""
 
     def __init__(self, key: bytes) -> None:
         self._id = key_id(key)
@@ -55,8 +55,8 @@ class EnvelopeSealer:
         data_key = self._keys.get(sealed[1:_HEAD])
         if sealed[:1] != _VERSION or data_key is None:
             raise TowlineError(
-                "a secret was sealed with another key: start with the key that this store "
-                "was used with"
+                "a secret was encrypted with another key: start with the key that belongs to "
+                "this store"
             )
         wrapped, rest = sealed[_HEAD : _HEAD + _WRAPPED], sealed[_HEAD + _WRAPPED :]
         bound = context.encode()
@@ -68,16 +68,17 @@ class EnvelopeSealer:
 
 
 def key_id(key: bytes) -> bytes:
-    """What names a key in what it sealed. Invalid: it has not 32 bytes."""
+    """Returns the id of a key in sealed values. Raises Invalid unless it has 32 bytes."""
     if len(key) != 32:
-        raise Invalid(f"the encryption key has {len(key)} bytes, 32 are needed", field="key")
+        raise Invalid(f"the encryption key has {len(key)} bytes; expected 32", field="key")
     return hashlib.sha256(key).digest()[:_ID]
 
 
 def load_or_make_key(path: Path) -> bytes:
-    """The key in this file (32 bytes); a new one, readable by the owner only, if it is absent.
+    """Reads the key in this file (32 bytes); creates it, readable by the owner only, if it is
+    absent.
 
-    An empty file is taken for absent: nothing was ever sealed with it.
+    An empty file counts as absent: nothing was ever encrypted with it.
     """
     if not path.exists() or path.stat().st_size == 0:
         write_whole(path, secrets.token_bytes(32))

@@ -1,4 +1,6 @@
-"""The port `ExternalSecrets`: Vaults of the settings, Secrets of clusters, the environment."""
+"""Implements the port `ExternalSecrets`: Vaults of the settings, Secrets of clusters, the
+environment.
+"""
 
 import base64
 import binascii
@@ -14,16 +16,17 @@ from controlplane.secrets.vault import KvStore
 from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
 
 _VARIABLE = re.compile(r"[A-Za-z0-9_]+")
-# The form of names of Secrets: RFC 1123 subdomains.
+# Names of Kubernetes Secrets: RFC 1123 subdomains.
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 ActorOf = Callable[[str], Awaitable[Actor]]
 
 
 class Sources:
-    """Reads values where they are kept. `live` comes with the Kubernetes door, if there is one.
+    """Reads values from their external stores.
 
-    `prefix` is what names of variables must begin with; empty: none may be read.
+    `live` is set with the Kubernetes proxy, if there is one. `prefix` is the required prefix of
+    environment variables; empty: none may be read.
     """
 
     def __init__(
@@ -51,22 +54,22 @@ class Sources:
             raise type(error)(f"{source}: {error.message}") from None
 
     async def close(self) -> None:
-        """Close all connections."""
-        for one in self._vaults.values():
-            await one.close()
+        """Closes all connections."""
+        for vault in self._vaults.values():
+            await vault.close()
 
     async def _vault(self, source: SecretSource, project: str) -> bytes:
         store = self._vaults.get(source.store)
         if store is None:
-            raise NotFound(f"the settings name no vault {source.store!r}")
+            raise NotFound(f"the settings define no Vault {source.store!r}")
         return await store.value(source.path, source.key, project)
 
     async def _kubernetes(self, source: SecretSource, project: str) -> bytes:
         namespace, _, name = source.path.partition("/")
         if not is_label(namespace) or not _SUBDOMAIN.fullmatch(name):
-            raise Invalid("the path is not namespace/name")
+            raise Invalid("the path must be namespace/name")
         if self.live is None:
-            raise Unavailable("this process reaches no cluster")
+            raise Unavailable("this process has no access to clusters")
         reader = await self._actor_of(source.reader_id)
         path = f"/api/v1/namespaces/{namespace}/secrets/{name}"
         found = await self.live.read(reader, source.store, path)
@@ -74,7 +77,7 @@ class Sources:
 
     async def _environment(self, source: SecretSource, project: str) -> bytes:
         if not self._prefix or not _VARIABLE.fullmatch(source.key):
-            raise Invalid("no variable of that name may be read: see the setting environment")
+            raise Invalid("environment variables are not readable: see the setting `environment`")
         value = self._environ.get(self._prefix + source.key)
         if value is None:
             raise NotFound(f"the environment has no {self._prefix}{source.key}")
@@ -89,4 +92,4 @@ def _decoded(found: Mapping[str, Any], key: str) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except binascii.Error:
-        raise Unavailable("the cluster gave something that is no base64") from None
+        raise Unavailable("the cluster returned a value that is not base64") from None

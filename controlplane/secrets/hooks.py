@@ -1,7 +1,7 @@
-"""Key-encryption keys behind a hook of the operator's own: a command, or a URL.
+"""Key-encryption keys behind the operator's own hook: a command or a URL.
 
-So any cloud's key management joins in. Both are given JSON, `{"operation": "wrap" or "unwrap",
-"context": …, "data": base64}`, and answer with `{"data": base64}`.
+Hooks integrate any cloud's key management. Both kinds receive the JSON `{"operation": "wrap" or
+"unwrap", "context": …, "data": base64}`, and answer with `{"data": base64}`.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _SECONDS = 20.0
 
 
 class CommandKek:
-    """The port `KeyEncryption` by a command: it is run with what to do on its standard input."""
+    """Implements `KeyEncryption` with a command that receives the request on its standard input."""
 
     def __init__(self, argv: Sequence[str], seconds: float = _SECONDS) -> None:
         self.name = f"command:{' '.join(argv)}"[:255]
@@ -35,7 +35,7 @@ class CommandKek:
         return await self._run(_asked("unwrap", wrapped, context))
 
     async def close(self) -> None:
-        """It has no connections."""
+        """Does nothing: there are no connections."""
 
     async def _run(self, asked: dict[str, str]) -> bytes:
         title = f"the key command {self._argv[0]}"
@@ -61,7 +61,7 @@ class CommandKek:
 
 
 class HttpKek:
-    """The port `KeyEncryption` by a URL, which is sent what to do."""
+    """Implements `KeyEncryption` with a URL that receives the request."""
 
     def __init__(self, url: str, token: str = "", ca_file: Path | None = None) -> None:
         self.name = f"http:{url}"[:255]
@@ -78,7 +78,7 @@ class HttpKek:
         return await self._ask(_asked("unwrap", wrapped, context))
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         await self._client.close()
 
     async def _ask(self, asked: dict[str, str]) -> bytes:

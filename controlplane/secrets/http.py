@@ -1,4 +1,4 @@
-"""JSON over HTTPS to services of the operator's own settings: Vaults and key hooks."""
+"""JSON over HTTPS to services from the operator's own settings: Vaults and key hooks."""
 
 import ssl
 from collections.abc import Mapping
@@ -24,15 +24,15 @@ _ERRORS: Mapping[int, type[TowlineError]] = {
 
 
 class JsonClient:
-    """Asks one server, without redirects; plain HTTP only on this machine.
+    """Client of one server, without redirects; plain HTTP only to localhost.
 
-    What an answer says is never in an error: it may hold a secret.
+    Errors never contain a response, because it may hold a secret.
     """
 
     def __init__(self, title: str, url: str, ca_file: Path | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-            raise Invalid(f"{title} is asked over https only, not at {parts.netloc[:200]}")
+            raise Invalid(f"{title} needs an https URL, not {parts.netloc[:200]}")
         self._title = title
         self._url = url.rstrip("/")
         self._ca_file = ca_file
@@ -41,7 +41,9 @@ class JsonClient:
     async def ask(
         self, method: str, path: str, headers: Mapping[str, str], body: Any = None
     ) -> dict[str, Any]:
-        """The JSON object that answers. Invalid, Forbidden, NotFound, Unavailable: by status."""
+        """Returns the JSON object of the response. Raises Invalid, Forbidden, NotFound or
+        Unavailable by status.
+        """
         session = self._open()
         data = None if body is None else orjson.dumps(body)
         try:
@@ -58,7 +60,7 @@ class JsonClient:
         raise _ERRORS.get(status, Unavailable)(f"{self._title} answered {status}")
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None

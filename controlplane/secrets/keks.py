@@ -16,7 +16,7 @@ _NONCE = 12
 
 
 class LocalKek:
-    """The port `KeyEncryption` with a 32-byte key: AES-256-GCM, the context authenticated."""
+    """Implements `KeyEncryption` with a 32-byte key: AES-256-GCM, the context authenticated."""
 
     def __init__(self, key: bytes) -> None:
         self.name = f"local:{key_id(key).hex()}"
@@ -33,13 +33,13 @@ class LocalKek:
             raise Invalid(f"{self.name} did not wrap this key, or it was altered") from None
 
     async def close(self) -> None:
-        """It has no connections."""
+        """Does nothing: there are no connections."""
 
 
 class AgeKek:
-    """The port `KeyEncryption` with an age X25519 identity (C2SP age, v1).
+    """Implements `KeyEncryption` with an age X25519 identity (C2SP age, v1).
 
-    age authenticates no context: it stands in front of the key inside.
+    age authenticates no context, so the context precedes the key in the plain text.
     """
 
     def __init__(self, identity: str) -> None:
@@ -56,11 +56,11 @@ class AgeKek:
         return key
 
     async def close(self) -> None:
-        """It has no connections."""
+        """Does nothing: there are no connections."""
 
 
 def key_of(text: str) -> bytes:
-    """A key from base64. Invalid: it is none of 32 bytes."""
+    """Decodes a key from base64. Raises Invalid unless it has 32 bytes."""
     try:
         key = base64.b64decode(text.strip(), validate=True)
     except (binascii.Error, ValueError):
@@ -71,7 +71,7 @@ def key_of(text: str) -> bytes:
 
 
 def age_identity(path: Path) -> str:
-    """The first identity of a file as `age-keygen` writes it. Invalid: there is none."""
+    """Returns the first identity of a file from `age-keygen`. Raises Invalid if there is none."""
     try:
         found = identities_in(path.read_text())
     except (OSError, UnicodeDecodeError):

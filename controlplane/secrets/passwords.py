@@ -13,7 +13,7 @@ MOST_WAITING = 32
 
 
 class ArgonPasswords:
-    """The `Passwords` port. Beyond `MOST_WAITING` it refuses rather than have all wait."""
+    """Implements `Passwords`. Rejects calls beyond `MOST_WAITING` instead of making all wait."""
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
@@ -31,7 +31,7 @@ class ArgonPasswords:
         return is_right and hash is not None
 
     def close(self) -> None:
-        """End the threads."""
+        """Ends the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _check(self, hash: str, password: str) -> bool:
@@ -42,7 +42,7 @@ class ArgonPasswords:
 
     async def _run(self, work, *arguments):
         if self._waiting >= MOST_WAITING:
-            raise LimitExceeded("too many sign in at once: try again", retry_after=2.0)
+            raise LimitExceeded("too many sign-ins at the same time: try again", retry_after=2.0)
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()

@@ -11,7 +11,7 @@ from fleet.errors import Invalid, NotFound, Unavailable
 
 
 class Vault:
-    """One Vault and the token that signs in to it."""
+    """One Vault, and the token for it."""
 
     def __init__(
         self,
@@ -29,29 +29,29 @@ class Vault:
             self._headers["X-Vault-Namespace"] = namespace
 
     async def read(self, path: str) -> dict[str, Any]:
-        """The `data` of a path. NotFound, Forbidden, Unavailable."""
+        """Returns the `data` of a path. Raises NotFound, Forbidden, Unavailable."""
         return self._data(await self._client.ask("GET", f"/v1/{_quoted(path)}", self._headers))
 
     async def write(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """The `data` that answers a write."""
+        """Writes to a path and returns the `data` of the response."""
         url = f"/v1/{_quoted(path)}"
         return self._data(await self._client.ask("POST", url, self._headers, body))
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         await self._client.close()
 
     def _data(self, answer: dict[str, Any]) -> dict[str, Any]:
         data = answer.get("data")
         if not isinstance(data, dict):
-            raise Unavailable(f"{self.title} gave an answer without data")
+            raise Unavailable(f"{self.title} sent a response without data")
         return data
 
 
 class TransitKek:
-    """The port `KeyEncryption` with a key of the transit engine, which never leaves Vault.
+    """Implements `KeyEncryption` with a key of the transit engine, which never leaves Vault.
 
-    The context is sent as `associated_data`: the key has to be of an AEAD type, as by default.
+    The context is sent as `associated_data`: the key must be of an AEAD type, as by default.
     """
 
     def __init__(self, vault: Vault, key: str, mount: str = "transit") -> None:
@@ -71,15 +71,17 @@ class TransitKek:
         try:
             return base64.b64decode(answer.get("plaintext", ""), validate=True)
         except (binascii.Error, TypeError):
-            raise Unavailable(f"{self._vault.title} gave no key") from None
+            raise Unavailable(f"{self._vault.title} returned no key") from None
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         await self._vault.close()
 
 
 class KvStore:
-    """A KV engine of version 2. `prefix` may hold `{project}`, the name of the asking project."""
+    """A KV engine of version 2. `prefix` may contain `{project}`, the name of the requesting
+    project.
+    """
 
     def __init__(self, vault: Vault, mount: str = "secret", prefix: str = "") -> None:
         self._vault = vault
@@ -87,7 +89,7 @@ class KvStore:
         self._prefix = prefix
 
     async def value(self, path: str, key: str, project: str) -> bytes:
-        """One value of a secret. NotFound: no such secret or value. Forbidden, Unavailable."""
+        """Returns one value of a secret. Raises NotFound, Forbidden, Unavailable."""
         prefix = self._prefix.replace("{project}", project).strip("/")
         whole = "/".join(part for part in (self._mount, "data", prefix, path) if part)
         held = (await self._vault.read(whole)).get("data") or {}
@@ -95,11 +97,11 @@ class KvStore:
         if value is None:
             raise NotFound(f"{self._vault.title} has no such value")
         if not isinstance(value, str):
-            raise Invalid(f"{self._vault.title} has something there that is no text")
+            raise Invalid(f"{self._vault.title} holds a value there that is not text")
         return value.encode()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         await self._vault.close()
 
 

@@ -1,4 +1,4 @@
 """The store on SQLAlchemy Core: SQLite by default, PostgreSQL when scaled out.
 
-The only room that knows SQL; decisions belong to the use cases.
+The only package that contains SQL; the use cases make all decisions.
 """

@@ -1,8 +1,8 @@
-"""A whole store as lines of JSON, the same for both dialects: what backups are made of.
+"""Backups: a whole store as JSON lines, the same format for both dialects.
 
 A table is a line `{"table": NAME, "columns": […]}` and a line `[…]` for each row; the last line is
-`{"rows": COUNT}`. Columns are those of the schema that the lines were written at, whatever this
-version's tables are: a store of an older version is loaded at its own schema and migrated then.
+`{"rows": COUNT}`. The columns are those of the schema at the time of the backup. The store of an
+older version is loaded into its own schema and then migrated.
 """
 
 from base64 import b64decode, b64encode
@@ -38,16 +38,16 @@ from controlplane.storage.migrate import REVISIONS, changing_schema, migrate_con
 from fleet.errors import Conflict, Invalid
 
 Progress = Callable[[str, int], None]
-"""Told the table in hand and how many rows are done in all."""
+"""Receives the current table and the total number of rows so far."""
 
 _BATCH = 1000
 _ONE_MOMENT = READ_ONLY | {"postgresql": {"isolation_level": "REPEATABLE READ"}}
 
 
 async def dump(engine: AsyncEngine, into: BinaryIO, progress: Progress) -> tuple[str, int]:
-    """Write a store as it is at one moment, while others go on; its schema and number of rows.
+    """Writes a consistent snapshot of a running store; returns its schema and number of rows.
 
-    Conflict: there is nothing in it. Unavailable: it cannot be read.
+    Raises Conflict if the store is empty, Unavailable if it cannot be read.
     """
     with failures_named("read"):
         async with engine.connect() as connection:
@@ -57,10 +57,11 @@ async def dump(engine: AsyncEngine, into: BinaryIO, progress: Progress) -> tuple
 
 
 async def load(engine: AsyncEngine, schema: str, lines: Iterable[bytes], progress: Progress) -> int:
-    """Fill an empty store and bring it to this version's schema, in one transaction; rows loaded.
+    """Fills an empty store and migrates it to this version's schema in one transaction; returns the
+    number of rows.
 
-    Conflict: something is in it already, or `schema` is of a newer version. Invalid: `lines` are
-    not those of `dump`, or end early.
+    Raises Conflict if the store is not empty, or if `schema` is from a newer version. Raises
+    Invalid if `lines` are incomplete or not from `dump`.
     """
     with failures_named("written"):
         async with changing_schema(engine) as connection:
@@ -70,11 +71,11 @@ async def load(engine: AsyncEngine, schema: str, lines: Iterable[bytes], progres
 def _dump(connection: Connection, into: BinaryIO, progress: Progress) -> tuple[str, int]:
     schema = revision_of(connection)
     if schema is None:
-        raise Conflict("the store is empty: there is nothing to keep yet")
+        raise Conflict("the store is empty: nothing to back up")
     done = 0
     for table in _tables(connection):
         columns = list(table.columns)
-        into.write(_line({"table": table.name, "columns": [one.name for one in columns]}))
+        into.write(_line({"table": table.name, "columns": [column.name for column in columns]}))
         rows = connection.execution_options(yield_per=_BATCH).execute(_reading(table, connection))
         for batch in rows.partitions():
             into.writelines(_line(tuple(row)) for row in batch)
@@ -86,7 +87,7 @@ def _dump(connection: Connection, into: BinaryIO, progress: Progress) -> tuple[s
 
 def _load(connection: Connection, schema: str, lines: Iterable[bytes], progress: Progress) -> int:
     if revision_of(connection) is not None:
-        raise Conflict("something is in the store already: restore into an empty one")
+        raise Conflict("the store is not empty: restore into an empty store")
     migrate_connection(connection, schema)
     filling = _Filling(connection, progress)
     for line in lines:
@@ -97,7 +98,7 @@ def _load(connection: Connection, schema: str, lines: Iterable[bytes], progress:
 
 
 class _Filling:
-    """Rows go into the table whose head came last."""
+    """Inserts each row into the table that was announced last."""
 
     def __init__(self, connection: Connection, progress: Progress) -> None:
         self.rows = 0
@@ -111,11 +112,13 @@ class _Filling:
             connection.execute(table.delete())
 
     def take(self, line: bytes) -> None:
-        """The next line."""
+        """Processes the next line."""
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            raise Invalid("the backup holds a line that is not JSON") from error
+            raise Invalid(
+                "the backup contains a line that is not JSON: use another backup"
+            ) from error
         if isinstance(value, list):
             self._batch.append(value)
             if len(self._batch) == _BATCH:
@@ -128,9 +131,11 @@ class _Filling:
             self._columns = self._named(value["table"], value["columns"])
 
     def finish(self) -> None:
-        """After the last line."""
+        """Finishes after the last line."""
         if not self._whole:
-            raise Invalid(f"the backup ends after {self.rows} rows: it is not whole")
+            raise Invalid(
+                f"the backup ends after {self.rows} rows: it is incomplete; use another backup"
+            )
         if self._connection.dialect.name == "postgresql":
             for table in self._tables.values():
                 self._go_on_counting(table)
@@ -138,8 +143,8 @@ class _Filling:
     def _named(self, name: str, columns: list[str]) -> list[Column[Any]]:
         table = self._tables.get(name)
         if table is None or not set(columns) <= set(table.columns.keys()):
-            raise Invalid(f"the backup holds a table {name!r} that is not of its schema")
-        return [table.columns[one] for one in columns]
+            raise Invalid(f"the backup holds a table {name!r} that its schema does not have")
+        return [table.columns[name] for name in columns]
 
     def _insert(self) -> None:
         if not self._batch:
@@ -147,7 +152,7 @@ class _Filling:
         if not self._columns:
             raise Invalid("the backup does not begin with a table")
         table, dialect = self._columns[0].table, self._connection.dialect.name
-        columns = {one.name: _written(one, dialect) for one in self._columns}
+        columns = {column.name: _written(column, dialect) for column in self._columns}
         self._connection.execute(
             insert(table).values(columns), [_kept(row, self._columns) for row in self._batch]
         )
@@ -156,7 +161,7 @@ class _Filling:
         self._progress(table.name, self.rows)
 
     def _go_on_counting(self, table: Table) -> None:
-        """PostgreSQL's sequences know nothing of rows that came with their numbers."""
+        """Advances PostgreSQL's sequences, which do not notice rows with explicit numbers."""
         for column in table.primary_key.columns:
             name = select(func.pg_get_serial_sequence(table.name, column.name))
             sequence = self._connection.scalar(name)
@@ -166,7 +171,7 @@ class _Filling:
 
 
 def _tables(connection: Connection) -> list[Table]:
-    """Those of the schema that is there, each after those that it refers to."""
+    """Returns the tables of the current schema, each after the tables that it references."""
     found = MetaData()
     found.reflect(connection)
     return [table for table in found.sorted_tables if table.name != REVISIONS]
@@ -178,7 +183,7 @@ def _reading(table: Table, connection: Connection) -> Select[Any]:
 
 
 def _read(column: Column[Any], dialect: str) -> Any:
-    """JSON as the text that it is: only so a JSON null stays apart from none at all."""
+    """Reads JSON as text: otherwise a JSON null could not be told from a missing value."""
     if not isinstance(column.type, JSON):
         return column
     return cast(column, Text) if dialect == "postgresql" else type_coerce(column, String)
@@ -207,7 +212,7 @@ def _typed(value: Any, kind: Any) -> Any:
 
 
 def _line(value: Any) -> bytes:
-    """Times in UTC by RFC 3339, which SQLite keeps without saying so; bytes in base64."""
+    """Times are UTC in RFC 3339, because SQLite stores no zone; bytes are base64."""
     options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NAIVE_UTC
     return orjson.dumps(value, default=_base64, option=options)
 
@@ -215,4 +220,4 @@ def _line(value: Any) -> bytes:
 def _base64(value: Any) -> str:
     if isinstance(value, bytes):
         return b64encode(value).decode()
-    raise TypeError(f"a {type(value).__name__} is in no backup")
+    raise TypeError(f"a {type(value).__name__} cannot be part of a backup")

@@ -1,4 +1,4 @@
-"""The audit trail in its chains."""
+"""The audit log with its hash chains."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -50,12 +50,12 @@ Place = tuple[str, str]
 
 
 class SqlAudit(SqlLog[AuditEntry]):
-    """The `AuditTrail` on a connection.
+    """Implements `AuditTrail` on a connection.
 
-    The end of a chain is one row, locked by whoever adds to the chain until the transaction ends.
-    It is the last lock that a transaction takes, always in the order of the kinds: so nobody
-    waits long, no two for each other, and numbers are in the order of the commits. `waiting` are
-    the rows that have been appended until then.
+    The head of a chain is one row. A transaction that appends to the chain locks it until it ends.
+    It is the last lock that a transaction takes, always in the order of the kinds. This keeps waits
+    short, prevents deadlocks, and gives rows numbers in commit order. `waiting` are the rows
+    appended so far in this transaction.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -67,14 +67,14 @@ class SqlAudit(SqlLog[AuditEntry]):
         self.waiting += entries
 
     async def chain(self) -> None:
-        """Number, link and write all that was appended."""
+        """Numbers, links and writes all appended rows."""
         waiting, self.waiting = self.waiting, []
         if not waiting:
             return
         known = await self._whereabouts(waiting)
         by_kind: dict[AuditKind, list[AuditEntry]] = {}
-        for one in waiting:
-            by_kind.setdefault(kind_of(one.action), []).append(one)
+        for entry in waiting:
+            by_kind.setdefault(kind_of(entry.action), []).append(entry)
         for kind in sorted(by_kind):
             await self._link(kind, by_kind[kind], known)
 
@@ -116,7 +116,7 @@ class SqlAudit(SqlLog[AuditEntry]):
         return removed
 
     async def _last_before(self, chain: Chain, before: datetime) -> int:
-        """The number of the last of the rows at the beginning that are all older."""
+        """Returns the number of the last row of the leading rows that are all older."""
         table = self._table.c
         result = await self._connection.execute(
             select(table.number)
@@ -130,7 +130,7 @@ class SqlAudit(SqlLog[AuditEntry]):
     async def _link(
         self, kind: AuditKind, entries: list[AuditEntry], known: Mapping[str, Whereabouts]
     ) -> None:
-        """Write entries behind the end of their chain, which is moved on."""
+        """Writes entries at the end of their chain and moves its head."""
         chain = await self._end(kind)
         number, digest = chain.number, chain.hash
         for start in range(0, len(entries), _AT_ONCE):
@@ -144,7 +144,7 @@ class SqlAudit(SqlLog[AuditEntry]):
         await self._connection.execute(_MOVE, [{"of": kind, "to": number, "with": digest}])
 
     def _columns(self, entry: AuditEntry, where: Whereabouts, detail: bytes) -> Row:
-        """The columns up to the chain's own, in the table's order, as the driver takes them."""
+        """Returns the columns before the chain's own, in table order, as the driver takes them."""
         return (
             self._moment(entry.at),
             entry.actor,
@@ -167,20 +167,20 @@ class SqlAudit(SqlLog[AuditEntry]):
         return Chain(*result.one())
 
     async def _ends(self, kinds: Collection[AuditKind]) -> dict[AuditKind, Chain]:
-        """The ends of some chains, locked in the order in which all lock them."""
+        """Locks and returns the heads of some chains, in the order that all transactions use."""
         return {kind: await self._end(kind) for kind in sorted(kinds)}
 
     async def _whereabouts(self, entries: Iterable[AuditEntry]) -> dict[str, Whereabouts]:
-        """What is known of each target that an entry names by its id."""
-        ids = {one.target_id for one in entries if one.target_id}
+        """Returns the known data of each target that an entry names by id."""
+        ids = {entry.target_id for entry in entries if entry.target_id}
         touched = await self._connection.touches.touched(ids)
-        places = {id: place for id, one in touched.items() if (place := _stands(one))}
+        places = {id: place for id, row in touched.items() if (place := _stands(row))}
         if unknown := ids - places.keys():
             places |= await self._places(unknown)
         return {id: Whereabouts(*places.get(id, ("", "")), *touched[id].digests) for id in ids}
 
     async def _places(self, ids: Collection[str]) -> dict[str, Place]:
-        """The cluster and the project of each target that stands in one."""
+        """Returns the cluster and the project of each target that has one."""
         places: dict[str, Place] = {}
         for some in chunks(ids):
             result = await self._connection.execute(_PLACES.params(ids=some))
@@ -218,7 +218,7 @@ def _where(entry: AuditEntry, known: Mapping[str, Whereabouts]) -> Whereabouts:
 
 
 def _stands(touched: Touched) -> Place | None:
-    """The cluster and the project of a row that this transaction wrote; None: not known here."""
+    """Returns cluster and project of a row that this transaction wrote; None: not known here."""
     row = touched.after or touched.before
     match row:
         case Cluster():
@@ -233,7 +233,7 @@ def _stands(touched: Touched) -> Place | None:
 
 
 def _places() -> CompoundSelect[Any]:
-    """(id, cluster, project) of whatever audit rows are about."""
+    """Selects (id, cluster, project) of all possible targets of audit rows."""
     t, none, ids = tables, literal(""), bindparam("ids", expanding=True)
     of_jobs = t.cluster_jobs.join(t.clusters, t.clusters.c.id == t.cluster_jobs.c.cluster_id)
     parts = [

@@ -1,4 +1,4 @@
-"""The census: a handful of counts, each answered by one index alone."""
+"""Metrics snapshot: a few counts, each answered by one index alone."""
 
 from datetime import datetime
 from typing import Any
@@ -19,13 +19,13 @@ class SqlCensus:
         self._connection = connection
 
     async def take(self, now: datetime) -> Census:
-        """What there is and what waits at this moment."""
+        """Returns the counts of this moment."""
         asked = questions(now)
         alive = dict(await self._rows(asked["clusters"]))
         times = await self._rows(asked["deliveries"])
         return Census(
             services=dict(await self._rows(asked["services"])),
-            clusters={one: alive.get(one.value, 0) for one in Liveness},
+            clusters={liveness: alive.get(liveness.value, 0) for liveness in Liveness},
             jobs=await self._waiting(asked["jobs"], now),
             commands=await self._waiting(asked["commands"], now),
             deliveries={None if bound < 0 else bound: count for bound, count, _ in times},
@@ -41,7 +41,7 @@ class SqlCensus:
 
 
 def questions(now: datetime) -> dict[str, Any]:
-    """The SELECT statements, by what they count."""
+    """Returns the SELECT statements by the name of the count."""
     marks = select(services.c.mark, func.count()).group_by(services.c.mark)
     word = _liveness(now)
     alive = select(word, func.count()).where(clusters.c.deleted_at.is_(None)).group_by(word)
@@ -75,6 +75,6 @@ def _liveness(now: datetime) -> ColumnElement[str]:
 
 
 def _bound() -> ColumnElement[float]:
-    """The lowest bound that a delivery's time stayed below; -1 beyond all."""
+    """Returns the lowest bound above a delivery's duration; -1 if it exceeds all."""
     lead = deployments.c.lead_s
     return case(*((lead <= bound, bound) for bound in DELIVERY_BOUNDS), else_=-1.0)

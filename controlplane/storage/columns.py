@@ -1,4 +1,4 @@
-"""Column types that mean the same on SQLite and PostgreSQL."""
+"""Column types with the same meaning on SQLite and PostgreSQL."""
 
 import base64
 from collections.abc import Callable, Iterable
@@ -16,26 +16,28 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from fleet.attestation import Attestation
 
 JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
-"""JSON as each dialect keeps it best."""
+"""JSON in each dialect's most suitable type."""
 
 
 def contains(column: Any, text: str, dialect: str) -> ColumnElement[bool]:
-    """Whether a text holds another one, in whichever case of its letters."""
+    """Matches if the column's text contains `text`, ignoring case."""
     plain = text.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
     return is_like(column, f"%{plain}%", dialect)
 
 
 def is_like(column: Any, pattern: str, dialect: str) -> ColumnElement[bool]:
-    """Whether a text fits a pattern of SQL, in whichever case of its letters.
+    """Matches an SQL pattern, ignoring case.
 
-    SQLite's own LIKE passes over case, and is twice as quick as one of lowered copies.
+    SQLite's own LIKE ignores case, and is twice as fast as LIKE over lowered copies.
     """
     how = column.ilike if dialect == "postgresql" else column.like
     return how(pattern, escape="\\")
 
 
 def among(column: Any, values: Iterable[str], dialect: str) -> ColumnElement[bool]:
-    """Whether a text is one of many: one parameter, and one statement for however many."""
+    """Matches one of many texts with a single parameter, so that the statement does not depend on
+    their number.
+    """
     if dialect == "postgresql":
         return column == func.any(literal(list(values), ARRAY(Text())))
     given = orjson.dumps(list(values)).decode()
@@ -43,7 +45,7 @@ def among(column: Any, values: Iterable[str], dialect: str) -> ColumnElement[boo
 
 
 class Utc(TypeDecorator[datetime]):
-    """An aware datetime in UTC; SQLite would give it back naive."""
+    """A timezone-aware datetime in UTC; SQLite alone would return it naive."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -58,8 +60,9 @@ class Utc(TypeDecorator[datetime]):
 
 
 class Times(NamedTuple):
-    """How times of very many rows are read past their column's type, which costs more than all
-    the rest of a row."""
+    """Fast reading of times in very many rows; the column type
+    costs more than the rest of a row.
+    """
 
     type: TypeEngine[Any]
     read: Callable[[Any], datetime | None]
@@ -76,12 +79,12 @@ _TIMES = {
 
 
 def times(dialect: str) -> Times:
-    """How a dialect's times are read."""
+    """Returns the fast way to read times of a dialect."""
     return _TIMES[dialect]
 
 
 class Word(TypeDecorator[StrEnum]):
-    """A member of a `StrEnum`, kept as its value."""
+    """A member of a `StrEnum`, stored as its value."""
 
     impl = String(32)
     cache_ok = True
@@ -98,7 +101,7 @@ class Word(TypeDecorator[StrEnum]):
 
 
 class Shape(TypeDecorator[Any]):
-    """A value of any type that pydantic can describe, kept as JSON."""
+    """A value of any type that pydantic can describe, stored as JSON."""
 
     impl = JSON_TEXT
     cache_ok = True

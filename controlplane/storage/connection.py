@@ -1,8 +1,8 @@
-"""A database connection whose steps are never cut in the middle.
+"""A database connection whose steps are never interrupted.
 
-When an agent or a browser leaves, the work on its behalf is cancelled. A driver that is
-cancelled in the middle of a statement loses its connection; here each step ends first, then
-the cancellation is felt.
+When an agent or a browser disconnects, its work is cancelled. A driver that is cancelled in the
+middle of a statement loses its connection. Here each step ends first; then the cancellation takes
+effect.
 """
 
 from collections.abc import AsyncGenerator, Generator, Sequence
@@ -24,12 +24,12 @@ from fleet.runtime.tasks import finished
 _DATA_EXCEPTION = "22"
 _COLLISIONS = ("40P01", "40001")
 _SOON = 1.0
-# What SQLite says of a file that it cannot read at all.
+# SQLite's messages about an unreadable file.
 _DAMAGED = ("image is malformed", "is not a database")
 
 
 class Connection:
-    """What the rooms of the store need of SQLAlchemy's connection."""
+    """The part of SQLAlchemy's connection that the store uses."""
 
     def __init__(self, connection: AsyncConnection, *, read_only: bool) -> None:
         self._connection = connection
@@ -40,17 +40,17 @@ class Connection:
     async def execute(
         self, statement: Executable, rows: Sequence[dict[str, Any]] | dict[str, Any] | None = None
     ) -> CursorResult[Any]:
-        """Run one statement, with the one or for each of `rows` if given."""
+        """Runs one statement, once or for each of `rows`."""
         return await finished(self._connection.execute(statement, rows))
 
     async def execute_text(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Run one statement in the database's own words, for each of `rows`, by the driver."""
+        """Runs one SQL text through the driver, for each of `rows`."""
         await finished(self._connection.exec_driver_sql(statement, list(rows)))
 
 
 @asynccontextmanager
 async def transaction(engine: AsyncEngine, *, read_only: bool) -> AsyncGenerator[Connection, None]:
-    """A transaction, committed at the end of the block unless that raises."""
+    """Opens a transaction that commits at the end of the block unless the block raises."""
     connection = engine.connect()
     try:
         await finished(_begin(connection, read_only))
@@ -64,10 +64,11 @@ async def transaction(engine: AsyncEngine, *, read_only: bool) -> AsyncGenerator
 
 @contextmanager
 def failures_named(done: str) -> Generator[None, None, None]:
-    """Raise Unavailable for a database that is away, full or broken: it cannot be `done` now.
+    """Translates database errors.
 
-    Collided: it was given up for another one. Invalid: a value cannot be kept. Mistakes in
-    statements of our own stay what they are.
+    Raises Unavailable for an unreachable, full or broken database; the message says that it cannot
+    be `done`. Raises Collided for a serialization failure or deadlock, and Invalid for a value that
+    cannot be stored. Errors in our own statements stay unchanged.
     """
     try:
         yield
@@ -76,15 +77,19 @@ def failures_named(done: str) -> Generator[None, None, None]:
     except DBAPIError as error:
         state = str(getattr(error.orig, "sqlstate", ""))
         if state in _COLLISIONS:
-            said = f"others change the same at once, so the store cannot be {done}: try again"
+            said = (
+                f"the store cannot be {done}: another transaction changed the same rows; try again"
+            )
             raise Collided(said, retry_after=_SOON) from error
         if state.startswith(_DATA_EXCEPTION):
-            raise Invalid("a value is too long, or holds what the store cannot keep") from error
+            raise Invalid(
+                "a value is too long, or contains characters that the store cannot keep"
+            ) from error
         said = f"the store cannot be {done}: {error.orig}"
-        is_damaged = any(one in said for one in _DAMAGED)
+        is_damaged = any(text in said for text in _DAMAGED)
         raise Unavailable(f"{said}: restore a backup" if is_damaged else said) from error
     except (OSError, PoolTimeout) as error:
-        # PostgreSQL's driver lets a socket's error through as it is.
+        # PostgreSQL's driver passes socket errors through unchanged.
         raise Unavailable(f"the store cannot be {done}: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""The tables of what defines services over many clusters, and of groups of clusters."""
+"""Tables of definitions of services over many clusters, and of cluster groups."""
 
 from typing import Any
 

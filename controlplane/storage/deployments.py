@@ -1,7 +1,7 @@
-"""The ledger, and what it comes to: one row a deployment, kept in step with each append.
+"""The ledger, and a table with one row a deployment, updated with each append.
 
-Reports over a million ledger rows read this table, which has one row for five of them or so, each
-with the times that figures need.
+Reports over a million ledger rows read the deployment table. It has about a fifth of the rows, each
+with the times that the metrics need.
 """
 
 from collections import Counter
@@ -78,7 +78,7 @@ _REMOVED = (
 
 @cache
 def _reached(column: str, dialect: str) -> Update:
-    """Write a time if it is the first; of health, how long it took from the commit."""
+    """Stores the first time of a stage; for health, also the duration since the commit."""
     values: dict[str, Any] = {column: _MOMENT}
     if column == "healthy_at":
         values["lead_s"] = _seconds(dialect, _T.committed_at, _MOMENT)
@@ -87,7 +87,7 @@ def _reached(column: str, dialect: str) -> Update:
 
 @cache
 def _restored(dialect: str) -> Update:
-    """End all failures of a service until then."""
+    """Ends all failures of a service up to this time."""
     return (
         sql_update(deployments)
         .where(
@@ -107,61 +107,63 @@ def _seconds(dialect: str, start: Any, end: Any) -> ColumnElement[float]:
 
 
 class FollowedLedger(SqlLog[LedgerEntry]):
-    """The ledger's rows; deployments follow each append in its transaction."""
+    """Ledger rows; each append updates the deployments in the same transaction."""
 
     async def append(self, entries: Iterable[LedgerEntry]) -> None:
-        told = list(entries)
-        await super().append(told)
+        added = list(entries)
+        await super().append(added)
         dialect = self._connection.dialect
-        await self._begin([one for one in told if one.stage in _DESIRED and one.sequence])
+        await self._begin([entry for entry in added if entry.stage in _DESIRED and entry.sequence])
         for stage, column in _MILESTONES.items():
-            await self._reach(_reached(column, dialect), _at(stage, told), "at_sequence")
-        await self._reach(_restored(dialect), _at(Stage.HEALTHY, told))
-        await self._reach(_REMOVED, _at(Stage.REMOVED, told))
+            await self._reach(_reached(column, dialect), _at(stage, added), "at_sequence")
+        await self._reach(_restored(dialect), _at(Stage.HEALTHY, added))
+        await self._reach(_REMOVED, _at(Stage.REMOVED, added))
 
     async def _begin(self, entries: Sequence[LedgerEntry]) -> None:
-        """New desired states; the ones before are replaced, or reverted."""
+        """Starts new desired states; the previous ones are replaced or reverted."""
         if not entries:
             return
         is_postgres = self._connection.dialect == "postgresql"
         insert = (postgresql.insert if is_postgres else sqlite.insert)(deployments)
-        rows = [_begun(one) for one in entries]
+        rows = [_begun(entry) for entry in entries]
         await self._connection.execute(insert.on_conflict_do_nothing(), rows)
         for turn in _turns(entries):
             await self._reach(_REVERTED, _at(Stage.ROLLED_BACK, turn), "at_sequence")
             await self._reach(_REPLACED, turn, "at_sequence")
 
-    async def _reach(self, statement: Any, told: Iterable[LedgerEntry], *more: str) -> None:
-        """Run a statement with the service and the time of each entry.
+    async def _reach(self, statement: Any, entries: Iterable[LedgerEntry], *more: str) -> None:
+        """Runs a statement with service and time of each entry.
 
-        All write rows in the order of services, so that no two wait for each other.
+        All transactions write rows in the order of services, so that no two wait for each other.
         """
         rows = [
-            {"service": one.service_id, "moment": one.at, **dict.fromkeys(more, one.sequence)}
-            for one in sorted(told, key=attrgetter("service_id"))
+            {"service": entry.service_id, "moment": entry.at, **dict.fromkeys(more, entry.sequence)}
+            for entry in sorted(entries, key=attrgetter("service_id"))
         ]
         if rows:
             await self._connection.execute(statement, rows)
 
 
-def _at(stage: Stage, told: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    return [one for one in told if one.stage is stage]
+def _at(stage: Stage, entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    return [entry for entry in entries if entry.stage is stage]
 
 
 def _turns(entries: Iterable[LedgerEntry]) -> list[list[LedgerEntry]]:
-    """The first entry of each service, then the second ones: each replaces the one before it."""
+    """Yields the first entry of each service, then the second ones:
+    each replaces the previous one.
+    """
     turns: list[list[LedgerEntry]] = []
     taken: Counter[str] = Counter()
-    for one in entries:
-        if taken[one.service_id] == len(turns):
+    for entry in entries:
+        if taken[entry.service_id] == len(turns):
             turns.append([])
-        turns[taken[one.service_id]].append(one)
-        taken[one.service_id] += 1
+        turns[taken[entry.service_id]].append(entry)
+        taken[entry.service_id] += 1
     return turns
 
 
 def _begun(entry: LedgerEntry) -> dict[str, Any]:
-    """The row of a new desired state."""
+    """Returns the row of a new desired state."""
     return {
         "service_id": entry.service_id,
         "sequence": entry.sequence,
@@ -182,17 +184,17 @@ class SqlDeployments(SqlReading[Deployment]):
     async def at(
         self, moment: datetime, within: Within, visible: Visible, most: int
     ) -> list[Deployment]:
-        """What was desired at a moment, of each service that was there."""
+        """Returns the desired state of each service that existed at a moment."""
         stood = and_(
             _T.desired_at <= moment,
             or_(_T.replaced_at.is_(None), _T.replaced_at > moment),
             or_(_T.removed_at.is_(None), _T.removed_at > moment),
         )
         if self._connection.dialect == "sqlite":
-            # One index tells which ones; rows are read of these alone.
+            # One index finds the rows; only these rows are read.
             keys = select(_T.service_id, _T.sequence).where(stood)
             stood = tuple_(_T.service_id, _T.sequence).in_(keys)
-        # Of a whole fleet only what is shown of it, and times as the driver gives them.
+        # For a whole fleet only the displayed columns, and times as the driver returns them.
         kept = times(self._connection.dialect)
         moments = [type_coerce(_T[name], kept.type).label(name) for name in _TIMES]
         rows = await self._connection.execute(
@@ -216,25 +218,28 @@ class SqlDeployments(SqlReading[Deployment]):
         return dict(map(tuple, rows))
 
     async def of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
-        """All deployments of a commit; a beginning of seven characters or more will do."""
+        """Returns all deployments of a commit, which may be abbreviated to seven characters."""
         high = f"{sha}g"
         found = self._rows.where(_T.sha >= sha, _T.sha < high, *self._inside(Within(), visible))
         return await self._fetch(found.order_by(_T.service_id, _T.sequence))
 
     async def newest(self, within: Within, visible: Visible, most: int) -> list[Deployment]:
-        """The deployments that became desired last."""
+        """Returns the most recent deployments."""
         found = self._rows.where(*self._inside(within, visible))
         return await self._fetch(found.order_by(_T.desired_at.desc()).limit(most))
 
     async def edge(self) -> Edge:
-        """How far the ledger goes now; SQLite has one writer, so nothing is under way there."""
+        """Returns the ledger's position; SQLite has one writer, so no transaction can be pending
+        there.
+        """
         found = await self._connection.execute(_EDGES[self._connection.dialect])
         last, oldest, newest = tuple[Any, ...](found.one())
         return Edge(last or 0, oldest, newest)
 
     async def ended(self, after: int, until: int, most: int) -> tuple[int, list[Ended]]:
-        """What ended for the first time in rows behind `after` and up to `until`; the last row
-        that was looked at."""
+        """Returns deployments that first ended in rows after `after` up to `until`, and the last
+        examined row.
+        """
         inside = ledger.c.id.between(after + 1, until)
         rows = await self._connection.execute(
             select(ledger.c.id).where(inside).order_by(ledger.c.id).limit(most)
@@ -265,14 +270,14 @@ class SqlDeployments(SqlReading[Deployment]):
         visible: Visible,
         period: Period | None = None,
     ) -> Figures:
-        """The figures of the deployments that became desired in `[since, until)`."""
+        """Returns the metrics of the deployments that became desired in `[since, until)`."""
         inside = and_(*self._inside(within, visible))
         where = and_(_T.desired_at >= since, _T.desired_at < until, inside)
         parts = await self._parts(inside, since, until, period)
         counts = Counts(
-            sum(one.begun for one in parts),
-            sum(one.healthy for one in parts),
-            sum(one.failed for one in parts),
+            sum(part.begun for part in parts),
+            sum(part.healthy for part in parts),
+            sum(part.failed for part in parts),
         )
         ranks = await self._ranks(where)
         shown = parts if period else ()
@@ -295,14 +300,16 @@ class SqlDeployments(SqlReading[Deployment]):
         return [found.get(number, Counts()) for number in range(len(edges) - 1)]
 
     async def _ranks(self, where: ColumnElement[bool]) -> list[float | None]:
-        """p50 and p90 of leading and of restoring, by nearest rank."""
+        """Returns p50 and p90 of lead and restore times, by nearest rank."""
         both = (_T.lead_s, _T.restore_s)
         if self._connection.dialect == "postgresql":
-            ranked = [func.percentile_disc(p).within_group(one) for one in both for p in _PARTS]
+            ranked = [
+                func.percentile_disc(p).within_group(column) for column in both for p in _PARTS
+            ]
             (row,) = await self._connection.execute(select(*ranked).where(where))
             return list(row)
-        # Numbers come as one text: that is quicker by far than a row for each.
-        texts = [func.json_group_array(one).filter(one.is_not(None)) for one in both]
+        # All numbers in one text: much faster than a row for each.
+        texts = [func.json_group_array(column).filter(column.is_not(None)) for column in both]
         (row,) = await self._connection.execute(select(*texts).where(where))
         values = [sorted(orjson.loads(text)) for text in row]
         return [
@@ -325,7 +332,7 @@ class SqlDeployments(SqlReading[Deployment]):
 
 
 def _transaction(edge: str) -> ColumnElement[int]:
-    """The number of a transaction at an edge of the statement's snapshot; see PostgreSQL, 9.27."""
+    """Returns a transaction number of the statement's snapshot; see PostgreSQL, 9.27."""
     snapshot = getattr(func, f"pg_snapshot_{edge}")(func.pg_current_snapshot())
     return cast(cast(snapshot, Text), BigInteger)
 
@@ -345,9 +352,9 @@ _COUNTS = (
 def _by_number(
     inside: ColumnElement[bool], edges: Sequence[datetime], length: timedelta
 ) -> Executable:
-    """(number of the part between edges, counts), in one pass over the rows."""
+    """Counts by the number of the part between edges, in one pass over the rows."""
     start = bindparam("since", edges[0], _T.desired_at.type)
-    # Seconds are rounded to the microsecond that they were before.
+    # Rounds seconds to the microseconds of the original value.
     passed = func.floor(
         _seconds("postgresql", start, _T.desired_at) / length.total_seconds() + 1e-9
     )
@@ -357,9 +364,11 @@ def _by_number(
 
 
 def _by_ranges(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Executable:
-    """The same for SQLite, which would sort all rows: a range of the index for each part."""
-    texts = [one.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
-             for one in edges]  # fmt: skip
+    """The variant for SQLite, which would otherwise sort all rows:
+    one index range for each part.
+    """
+    texts = [edge.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+             for edge in edges]  # fmt: skip
     pairs = orjson.dumps(list(pairwise(texts))).decode()
     each = func.json_each(pairs).table_valued("key", "value", name="part")
     start, end = (func.json_extract(each.c.value, f"$[{n}]", type_=_T.desired_at.type)
@@ -373,9 +382,9 @@ def _by_ranges(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Execut
 
 def _shown(row: tuple[Any, ...], read: Callable[[Any], datetime | None]) -> Deployment:
     width = len(_NAMED)
-    told: dict[str, Any] = dict(zip(_NAMED, row[:width], strict=True))
-    told |= zip(_TIMES, map(read, row[width:]), strict=True)
-    return Deployment(**told)
+    fields: dict[str, Any] = dict(zip(_NAMED, row[:width], strict=True))
+    fields |= zip(_TIMES, map(read, row[width:]), strict=True)
+    return Deployment(**fields)
 
 
 def _moment(text: Any) -> datetime | None:

@@ -1,7 +1,7 @@
-"""SQLite's driver with one walk to the connection's thread a statement.
+"""SQLite driver with one thread switch per statement.
 
-The driver would walk there four times: for the cursor, to execute, for the rows, to close. Each
-walk wakes a thread and then the event loop, which costs more than most statements do.
+The standard driver switches four times: to open the cursor, execute, fetch and close. Each switch
+wakes a thread and then the event loop, which costs more than most statements.
 """
 
 import sqlite3
@@ -16,9 +16,9 @@ _FIRST_ROWS = 1_000
 
 
 class Statement:
-    """The driver's cursor as SQLAlchemy's adapter uses one, for one statement at a time.
+    """A cursor for one statement at a time, as SQLAlchemy's adapter expects it.
 
-    The first rows come along with the execution; only what has more stays open.
+    Execution returns the first rows; the cursor stays open only if there are more.
     """
 
     description: Any = None
@@ -35,15 +35,15 @@ class Statement:
         return self
 
     async def execute(self, sql: str, parameters: Any = ()) -> None:
-        """Run a statement."""
+        """Runs a statement."""
         await self._run(sqlite3.Cursor.execute, sql, parameters)
 
     async def executemany(self, sql: str, parameters: Sequence[Any]) -> None:
-        """Run a statement for each of the parameters."""
+        """Runs a statement for each of the parameters."""
         await self._run(sqlite3.Cursor.executemany, sql, parameters)
 
     async def fetchall(self) -> list[Any]:
-        """All rows that have not been fetched."""
+        """Returns all remaining rows."""
         rows, self._rows = self._rows, []
         if self._open is not None:
             rows += await self._connection.on_thread(self._open.fetchall)
@@ -52,7 +52,7 @@ class Statement:
         return rows
 
     async def fetchmany(self, size: int) -> list[Any]:
-        """At most so many of them."""
+        """Returns at most `size` remaining rows."""
         if len(self._rows) < size and self._open is not None:
             more = partial(self._open.fetchmany, max(size, _FIRST_ROWS))
             self._rows += await self._connection.on_thread(more)
@@ -60,7 +60,7 @@ class Statement:
         return rows
 
     async def close(self) -> None:
-        """Let go of the rows that have not been fetched."""
+        """Discards the remaining rows."""
         if self._open is not None:
             await self._connection.on_thread(self._open.close)
             self._open = None
@@ -82,7 +82,7 @@ class Statement:
 
 
 class Connection(aiosqlite.Connection):
-    """A connection with its thread, which does not keep the process alive."""
+    """A connection with a daemon thread, which does not keep the process alive."""
 
     def __init__(self, path: str) -> None:
         super().__init__(partial(sqlite3.connect, path, check_same_thread=False), _FIRST_ROWS)
@@ -97,16 +97,16 @@ class Connection(aiosqlite.Connection):
 
     @property
     def own(self) -> sqlite3.Connection:
-        """The connection below, for use on its thread."""
+        """Returns the underlying connection, for use on its thread."""
         return self._conn
 
     async def on_thread(self, work: Callable[[], T]) -> T:
-        """Do something on the connection's thread."""
+        """Runs a function on the connection's thread."""
         return await self._execute(work)
 
 
 def connecting(path: str) -> Callable[[], Awaitable[aiosqlite.Connection]]:
-    """What opens connections to a file."""
+    """Returns a function that opens connections to a file."""
 
     async def connect() -> aiosqlite.Connection:
         return await Connection(path)

@@ -1,13 +1,11 @@
-"""The one place where database engines are made.
+"""Creates all database engines.
 
-SQLite's driver opens no transaction before a SELECT, so two read-then-write blocks would
-silently lose an update; here every writing transaction starts with BEGIN IMMEDIATE. SQLite
-has one writer at a time anyway, so those in this process queue on a lock instead of polling
-the file.
+SQLite's driver opens no transaction before a SELECT, so two read-then-write blocks would silently
+lose an update. Therefore every writing transaction starts with BEGIN IMMEDIATE. SQLite has one
+writer at a time anyway, so the writers of this process queue on a lock instead of polling the file.
 
-PostgreSQL costs a round trip for each word said to it. Reads are said without a transaction: each
-statement sees what is committed by then, as it would within one. A connection that was in use a
-moment ago is not asked whether it still works.
+PostgreSQL costs one round trip per command. Reads run without a transaction: each statement sees
+all committed data, as it would within one. A recently used connection is not checked before use.
 """
 
 from pathlib import Path
@@ -27,22 +25,24 @@ READ_ONLY = {
     "sqlite": {"read_only": True},
     "postgresql": {"isolation_level": "AUTOCOMMIT"},
 }
-"""Options of a connection that only reads, by dialect."""
+"""Options of a read-only connection, by dialect."""
 
 _IDLE_S = 20.0
 
 
 def sqlite_url(folder: Path) -> str:
-    """The URL of the embedded store in the data directory."""
+    """Returns the URL of the embedded store in the data directory."""
     return f"sqlite+aiosqlite:///{folder / 'towline.db'}"
 
 
 def make_engine(url: str) -> AsyncEngine:
-    """An engine for `sqlite://` or `postgresql://`. Invalid: any other database."""
+    """Creates an engine for `sqlite://` or `postgresql://`. Raises
+    Invalid for any other database.
+    """
     try:
         parsed = make_url(url)
     except ArgumentError:
-        # The URL is not shown: it may hold a password.
+        # The message omits the URL, because it may contain a password.
         raise Invalid("is not a URL like postgresql://user@host/name", field="database") from None
     backend = parsed.get_backend_name()
     options: dict[str, Any] = {"json_serializer": _dumps, "json_deserializer": _loads}
@@ -60,7 +60,9 @@ def make_engine(url: str) -> AsyncEngine:
 
 
 def _loads(text: Any) -> Any:
-    """A value from its JSON. SQLite keeps a number as such: so its columns for JSON are made."""
+    """Decodes JSON. SQLite returns numbers unparsed, because its JSON columns have numeric
+    affinity.
+    """
     return text if isinstance(text, int | float) else orjson.loads(text)
 
 
@@ -90,9 +92,9 @@ def _prepare_sqlite(engine: AsyncEngine) -> None:
 
 
 def _check_idle(engine: AsyncEngine) -> None:
-    """Replace connections that have ended; whether one that was idle has is asked from the server.
+    """Replaces dead connections; the server is asked only about connections that were idle.
 
-    What stands between may forget idle ones without a word.
+    Network devices may drop idle connections silently.
     """
     clock, dialect = SystemClock(), engine.dialect
 

@@ -1,4 +1,4 @@
-"""The tables of configuration flow: exports, imports, and what places have otherwise."""
+"""Tables of configuration flow: exports, imports and overrides."""
 
 from typing import Any
 

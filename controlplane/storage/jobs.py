@@ -1,7 +1,7 @@
 """The job table: one statement claims, and only the newest fence may finish.
 
-PostgreSQL skips rows that others hold; SQLite ignores FOR UPDATE and is serialised by its
-BEGIN IMMEDIATE.
+PostgreSQL skips rows that others hold; SQLite ignores FOR UPDATE, and BEGIN IMMEDIATE serializes
+its writers.
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ _COLUMNS = ("id", "kind", "key", "run_at", "payload", "attempts", "fence", "erro
 
 
 class SqlJobs:
-    """The `Jobs` port on a connection."""
+    """Implements `Jobs` on a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -27,8 +27,8 @@ class SqlJobs:
 
     async def enqueue(self, job: Job) -> None:
         statement = self._insert(jobs).values(**{n: getattr(job, n) for n in _COLUMNS})
-        # A new fence and no lease: who works on it now cannot finish what was asked since. It is
-        # tried as often as any other: work that asks for itself again would end for good.
+        # A new fence and no lease: the current worker cannot finish the newer request. The attempts
+        # start again, or work that reschedules itself would stop for good.
         anew = {
             "run_at": statement.excluded.run_at,
             "payload": statement.excluded.payload,

@@ -1,4 +1,4 @@
-"""Bringing a store to the schema of this version, and refusing one that is newer."""
+"""Migration of a store to the schema of this version; refuses a newer schema."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,10 +18,10 @@ from controlplane.storage.tables import metadata
 from fleet.errors import Conflict, Invalid
 
 REVISIONS = "alembic_version"
-"""The table that holds the schema's revision."""
+"""Table that holds the schema's revision."""
 
 _FOLDER = Path(__file__).parent / "migrations"
-# A larger file takes seconds to look through, and a start is to be quick.
+# Checking a larger file takes seconds, and would delay the start.
 _MOST_CHECKED_BYTES = 256 << 20
 _MISFITS = ("duplicate column", "already exists", "no such table", "no such column", "not exist")
 _COLUMNS = {
@@ -33,10 +33,10 @@ _COLUMNS = {
 
 
 async def migrate(engine: AsyncEngine) -> None:
-    """Apply what is missing, then see that all is there.
+    """Applies missing migrations, then verifies the schema.
 
-    Conflict: the store was written by a newer version. Invalid: it is damaged, or not as its
-    schema says. Unavailable: it cannot be reached.
+    Raises Conflict if a newer version wrote the store, Invalid if the store is damaged or does not
+    match its schema, Unavailable if it cannot be reached.
     """
     with failures_named("opened"):
         async with changing_schema(engine) as connection:
@@ -46,7 +46,7 @@ async def migrate(engine: AsyncEngine) -> None:
 
 
 async def inspect(engine: AsyncEngine) -> tuple[str | None, str]:
-    """The `revisions` of a store. Raises what `migrate` would raise of it, and changes nothing."""
+    """Returns the `revisions` of a store. Raises as `migrate` does, and changes nothing."""
     with failures_named("opened"):
         async with engine.connect() as connection:
             await connection.run_sync(_check_pages)
@@ -60,10 +60,10 @@ async def inspect(engine: AsyncEngine) -> tuple[str | None, str]:
 
 @asynccontextmanager
 async def changing_schema(engine: AsyncEngine) -> AsyncGenerator[AsyncConnection, None]:
-    """A transaction in which tables may be made anew, as SQLite needs to change a column.
+    """Opens a transaction in which tables can be recreated, as SQLite needs to change a column.
 
-    SQLite takes dropping the old table for deleting its rows, and refuses as long as others
-    refer to them: references are not enforced on the way, and checked at the end.
+    SQLite treats dropping the old table as deleting its rows, and refuses while others reference
+    them. References are therefore not enforced during the change, and checked at the end.
     """
     async with engine.connect() as connection:
         if engine.dialect.name != "sqlite":
@@ -71,7 +71,7 @@ async def changing_schema(engine: AsyncEngine) -> AsyncGenerator[AsyncConnection
                 yield connection
             return
         driver: Any = (await connection.get_raw_connection()).driver_connection
-        # Outside of the transaction: inside, SQLite passes over the word.
+        # Outside of the transaction: SQLite ignores the pragma inside one.
         await driver.execute("PRAGMA foreign_keys=OFF")
         try:
             async with connection.begin():
@@ -82,16 +82,16 @@ async def changing_schema(engine: AsyncEngine) -> AsyncGenerator[AsyncConnection
 
 
 async def revisions(engine: AsyncEngine) -> tuple[str | None, str]:
-    """The store's revision (None: empty) and the one of this version."""
+    """Returns the store's revision (None: empty) and this version's revision."""
     async with engine.connect() as connection:
         current = await connection.run_sync(revision_of)
     return current, _head(_config())
 
 
 def migrate_connection(connection: Connection, to: str = "head") -> None:
-    """Apply what is missing up to a revision, inside the connection's transaction.
+    """Applies missing migrations up to a revision, inside the connection's transaction.
 
-    Conflict: the store's revision, or the one asked for, is of a newer version.
+    Raises Conflict if the store's revision, or the requested one, is from a newer version.
     """
     config = _config(connection)
     current, wanted = revision_of(connection), _head(config) if to == "head" else to
@@ -100,13 +100,13 @@ def migrate_connection(connection: Connection, to: str = "head") -> None:
         try:
             command.upgrade(config, wanted)
         except DBAPIError as error:
-            if not any(one in str(error.orig) for one in _MISFITS):
+            if not any(text in str(error.orig) for text in _MISFITS):
                 raise
             raise _misfit(current, str(error.orig)) from error
 
 
 def revision_of(connection: Connection) -> str | None:
-    """The revision of the schema that is there; None: nothing is."""
+    """Returns the revision of the current schema; None: the store is empty."""
     return MigrationContext.configure(connection).get_current_revision()
 
 
@@ -125,7 +125,7 @@ def _check_references(connection: Connection) -> None:
     broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(3)
     if broken:
         tables = ", ".join(sorted({row[0] for row in broken}))
-        raise Invalid(f"rows of {tables} refer to rows that are absent: restore a backup")
+        raise Invalid(f"rows of {tables} refer to missing rows: restore a backup")
 
 
 def _check_pages(connection: Connection) -> None:
@@ -146,12 +146,12 @@ def _check_pages(connection: Connection) -> None:
 
 
 def _check_columns(connection: Connection) -> None:
-    """What was taken away, or never came because a migration was broken off, is named now."""
+    """Detects missing columns now, after manual changes or an interrupted migration."""
     there = {tuple(row) for row in connection.exec_driver_sql(_COLUMNS[connection.dialect.name])}
     needed = {(table.name, column.name) for table in metadata.sorted_tables for column in table.c}
     if absent := sorted(needed - there):
         names = ", ".join(f"{table}.{column}" for table, column in absent[:3])
-        raise _misfit(revision_of(connection), f"{names} is absent")
+        raise _misfit(revision_of(connection), f"{names} is missing")
 
 
 def _misfit(revision: str | None, why: str) -> Invalid:

@@ -1,4 +1,4 @@
-"""Notifications, written with the ledger's rows, and their deliveries."""
+"""Notifications, written together with ledger rows, and their deliveries."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -32,13 +32,13 @@ _ROUTED = (
 
 
 class SqlNotifications(SqlLog[Notification]):
-    """The `Notifications` on a connection."""
+    """Implements `Notifications` on a connection."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, tables.notifications, Notification, ("subject", "text"))
 
-    async def add(self, one: Notification) -> int:
-        values = {name: getattr(one, name) for name in self._names if name != "id"}
+    async def add(self, notification: Notification) -> int:
+        values = {name: getattr(notification, name) for name in self._names if name != "id"}
         statement = insert(self._table).values(**values).returning(self._table.c.id)
         return (await self._connection.execute(statement)).scalar_one()
 
@@ -51,8 +51,8 @@ class SqlNotifications(SqlLog[Notification]):
 
     async def routed(self, several: Iterable[Notification], now: datetime) -> None:
         rows = [
-            {"row": one.id, **{f"to_{name}": getattr(one, name) for name in _FOUND_OUT}}
-            for one in (replace(each, routed_at=now) for each in several)
+            {"row": row.id, **{f"to_{name}": getattr(row, name) for name in _FOUND_OUT}}
+            for row in (replace(each, routed_at=now) for each in several)
         ]
         if rows:
             await self._connection.execute(_ROUTED, rows)
@@ -84,7 +84,7 @@ class SqlNotifications(SqlLog[Notification]):
 
 
 class SqlLedger(FollowedLedger):
-    """The ledger; of what is news a notification is kept in the same transaction."""
+    """The ledger; an append also stores the resulting notifications in the same transaction."""
 
     def __init__(self, connection: Connection, notifications: SqlNotifications) -> None:
         super().__init__(connection, tables.ledger, LedgerEntry, ("message",))
@@ -93,12 +93,12 @@ class SqlLedger(FollowedLedger):
     async def append(self, entries: Iterable[LedgerEntry]) -> None:
         rows = list(entries)
         await super().append(rows)
-        news = [told for row in rows if (told := told_by(row)) is not None]
+        news = [kind for row in rows if (kind := told_by(row)) is not None]
         await self._notifications.append(news)
 
 
 class SqlDeliveries(SqlRows[Delivery]):
-    """The `Deliveries` on a connection."""
+    """Implements `Deliveries` on a connection."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, tables.deliveries, Delivery)
@@ -107,7 +107,9 @@ class SqlDeliveries(SqlRows[Delivery]):
         table = self._table.c
         due = self._rows.where(table.state == DeliveryState.WAITING, table.due_at <= now)
         found = await self._fetch(due.order_by(table.due_at).limit(most))
-        return [one for one in [await self._lease(each, now) for each in found] if one]
+        return [
+            delivery for delivery in [await self._lease(each, now) for each in found] if delivery
+        ]
 
     async def settle(self, delivery: Delivery, **columns: Any) -> bool:
         table = self._table.c
@@ -115,8 +117,8 @@ class SqlDeliveries(SqlRows[Delivery]):
         statement = update(self._table).where(*mine).values(**columns)
         return (await self._connection.execute(statement)).rowcount == 1
 
-    async def _lease(self, one: Delivery, now: datetime) -> Delivery | None:
-        columns = {"attempts": one.attempts + 1, "due_at": now + LEASE}
-        if not await self.settle(one, **columns):
+    async def _lease(self, delivery: Delivery, now: datetime) -> Delivery | None:
+        columns = {"attempts": delivery.attempts + 1, "due_at": now + LEASE}
+        if not await self.settle(delivery, **columns):
             return None
-        return await self.get(one.id)
+        return await self.get(delivery.id)

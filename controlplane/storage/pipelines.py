@@ -1,4 +1,4 @@
-"""The tables beside pipelines: whose services they hold, what has happened, what is refused."""
+"""Tables of pipelines: their services, events, gates and triggers, and denied revisions."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""Rights as they lie in the store, which a newer replica may have written.
+"""Permissions in the store, which a newer replica may have written.
 
-During a rolling upgrade replicas of two versions read the same rows. What this one does not know
-by name it can ask of nobody, so leaving it out denies; an empty list means everything, though, and
-must not come of leaving out.
+During a rolling upgrade, replicas of two versions read the same rows. An unknown name is dropped,
+which denies. An empty list would mean everything, so a list must not become empty by dropping
+names.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 
 
 class Rules(Shape):
-    """The rules of a role, without what this version does not know."""
+    """The rules of a role, without names that this version does not know."""
 
     cache_ok = True
 
@@ -26,12 +26,12 @@ class Rules(Shape):
         super().__init__(tuple[Rule, ...])
 
     def process_result_value(self, value: Any, dialect: Any) -> Any:
-        known = [one for one in map(_known, value) if one is not None]
+        known = [rule for rule in map(_known, value) if rule is not None]
         return super().process_result_value(known, dialect)
 
 
 class Limits(Shape):
-    """The limits of a token, of which none gets wider by what this version does not know."""
+    """The limits of a token; dropping unknown names never widens a limit."""
 
     cache_ok = True
 
@@ -39,13 +39,13 @@ class Limits(Shape):
         super().__init__(tuple[Limit, ...])
 
     def process_result_value(self, value: Any, dialect: Any) -> Any:
-        known = [_known(one) or _LETS_NOTHING_THROUGH for one in value]
+        known = [_known(limit) or _LETS_NOTHING_THROUGH for limit in value]
         return super().process_result_value(known, dialect)
 
 
-def _known(one: Json) -> Json | None:
-    """The same without unknown names. None: one of its lists held nothing else."""
-    kept = {name: [n for n in one.get(name, ()) if n in known] for name, known in _KNOWN.items()}
-    if any(one.get(name) and not names for name, names in kept.items()):
+def _known(rights: Json) -> Json | None:
+    """Returns the value without unknown names. None: one of its lists contained nothing else."""
+    kept = {name: [n for n in rights.get(name, ()) if n in known] for name, known in _KNOWN.items()}
+    if any(rights.get(name) and not names for name, names in kept.items()):
         return None
-    return {**one, **kept}
+    return {**rights, **kept}

@@ -1,4 +1,4 @@
-"""Rows of a table as values of the domain: a column for each field, no more."""
+"""Table rows as domain values: one column for each field."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -37,16 +37,18 @@ T = TypeVar("T")
 
 @cache
 def _layout(table: Table, kind: Any) -> tuple[tuple[str, ...], Any]:
-    """The names of a value's fields, and the statement that selects their columns in order."""
+    """Returns the names of a value's fields, and the statement that
+    selects their columns in order.
+    """
     names = tuple(field.name for field in fields(kind))
     return names, select(*(table.c[name] for name in names))
 
 
 @cache
 def _by_values(table: Table, kind: Any, names: tuple[str, ...], *, locked: bool) -> Select[Any]:
-    """What finds one row by values of these columns, which are given as `by_<name>`.
+    """Returns the cached statement that finds one row by these columns, bound as `by_<name>`.
 
-    Most that is read is found so: to build and to compile it anew costs more than to run it.
+    Most reads use it: building and compiling a statement costs more than running it.
     """
     where = [table.c[name] == bindparam(f"by_{name}", type_=table.c[name].type) for name in names]
     if "deleted_at" in table.c:
@@ -56,7 +58,7 @@ def _by_values(table: Table, kind: Any, names: tuple[str, ...], *, locked: bool)
 
 
 class SqlReading(Generic[T]):
-    """Reads rows of `table` as `kind`. `searched` names the columns that free text is sought in."""
+    """Reads rows of `table` as `kind`. `searched` names the columns for free text search."""
 
     def __init__(
         self,
@@ -124,9 +126,9 @@ class SqlReading(Generic[T]):
         by = (key,) if query.order == "id" else (self._table.c[query.order], key)
         if query.after is not None:
             where.append(await self._beyond(query.after, by, query.visible, falling=is_falling))
-        order = [one.desc() if is_falling else one for one in by]
+        order = [column.desc() if is_falling else column for column in by]
         found = select(key).where(*where).order_by(*order).limit(first + 1)
-        # What is shown is found among keys first: a scan then reads no whole rows.
+        # The page is found among keys first, so that a scan reads no whole rows.
         rows = await self._fetch(self._rows.where(key.in_(found)).order_by(*order))
         shown = rows[:first]
         count = await self._counted([*self._filtered(query), *more]) if query.counting else None
@@ -136,8 +138,11 @@ class SqlReading(Generic[T]):
     async def _beyond(
         self, after: str, by: Sequence[Column[Any]], visible: Visible, *, falling: bool
     ) -> ColumnElement[bool]:
-        """What rows fulfil that follow the one of a cursor. Invalid: that is gone, or not to be
-        seen: where it stands would tell its name."""
+        """Returns the condition for rows after a cursor's row.
+
+        Raises Invalid if that row was deleted or is not visible: its position would reveal its
+        name.
+        """
         *named, key = by
         id = self._cursor(after)
         if not named:
@@ -145,7 +150,9 @@ class SqlReading(Generic[T]):
         asked = select(*named).where(key == id, condition(self._table, visible))
         value = (await self._connection.execute(asked)).scalar()
         if value is None:
-            raise Invalid("its row is gone: begin again at the first page", field="after")
+            raise Invalid(
+                "the cursor's row no longer exists: start again at the first page", field="after"
+            )
         here, there = tuple_(*by), tuple_(literal(value, named[0].type), literal(id, key.type))
         return here < there if falling else here > there
 
@@ -155,7 +162,7 @@ class SqlReading(Generic[T]):
         return (await self._connection.execute(total)).scalar_one()
 
     def _filtered(self, query: PageQuery) -> list[ColumnElement[bool]]:
-        """What rows of a list must fulfil, on whichever of its pages they are."""
+        """Returns the condition for all rows of a list, independent of the page."""
         where = [self._where(query.equals), condition(self._table, query.visible)]
         where += [tagged(self._table, tag, self._connection.dialect) for tag in query.tags]
         if query.heard_since is not None:
@@ -203,9 +210,8 @@ class SqlReading(Generic[T]):
 class SqlRows(SqlReading[T]):
     """Reads and writes rows.
 
-    What a writing transaction reads by name stays locked until its end, so that reading, then
-    writing, loses no update; what it only looks at is peeked at. SQLite has one writer at a time
-    and passes over the lock.
+    A writing transaction locks the rows that it reads by name until its end, so that no update is
+    lost. `peek` reads without a lock. SQLite has one writer at a time and ignores the lock.
     """
 
     async def find(self, **equals: Any) -> T | None:
@@ -221,28 +227,28 @@ class SqlRows(SqlReading[T]):
         for some in chunks(sorted(ids)):
             rows = self._rows.where(self._where({"id": some})).order_by(self._table.c.id)
             found += await self._fetch(rows.with_for_update(key_share=True))
-        for one in found:
-            self._connection.touches.read(one)
+        for row in found:
+            self._connection.touches.read(row)
         return found
 
-    async def add(self, one: T) -> None:
-        self._connection.touches.wrote(getattr(one, "id", ""), self)
+    async def add(self, row: T) -> None:
+        self._connection.touches.wrote(getattr(row, "id", ""), self)
         try:
             await self._connection.execute(
-                insert(self._table).values(**self._written(self._values(one)))
+                insert(self._table).values(**self._written(self._values(row)))
             )
         except IntegrityError as error:
             raise _conflict(self._table, error) from error
 
     async def add_each(self, several: Iterable[T]) -> None:
-        rows = [dict(self._written(self._values(one))) for one in several]
+        rows = [dict(self._written(self._values(value))) for value in several]
         for row in rows:
             self._connection.touches.wrote(row["id"], self)
         if rows:
             await self._connection.execute(insert(self._table), rows)
 
-    async def put(self, one: T) -> None:
-        values = self._values(one)
+    async def put(self, row: T) -> None:
+        values = self._values(row)
         await self.change(values.pop("id"), **values)
 
     async def change(self, id: str, **columns: Any) -> bool:
@@ -256,9 +262,9 @@ class SqlRows(SqlReading[T]):
         return result.rowcount == 1
 
     async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Rows of which the same columns change share a statement.
+        """Groups rows whose changes have the same columns into one statement.
 
-        All are locked in the order of ids, as others lock them who write many.
+        Locks all rows in the order of ids, as all bulk writers do.
         """
         shapes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for id, columns in sorted(changes.items()):
@@ -298,16 +304,16 @@ class SqlRows(SqlReading[T]):
         result = await self._connection.execute(select(func.count()).select_from(self._table))
         return result.scalar_one()
 
-    def _values(self, one: T) -> dict[str, Any]:
-        return {name: getattr(one, name) for name in self._names}
+    def _values(self, row: T) -> dict[str, Any]:
+        return {name: getattr(row, name) for name in self._names}
 
     def _written(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The columns to write, with those that follow from them."""
+        """Returns the columns to write, including derived ones."""
         return columns
 
 
 class SqlLog(SqlReading[T]):
-    """Appends rows and reads them; nothing here changes or removes one."""
+    """Appends rows and reads them; never changes or removes one."""
 
     async def append(self, entries: Iterable[T]) -> None:
         rows = [{n: getattr(e, n) for n in self._names if n != "id"} for e in entries]
@@ -316,7 +322,7 @@ class SqlLog(SqlReading[T]):
 
 
 def chunks(values: Collection[str], size: int = 500) -> Iterable[list[str]]:
-    """Parts small enough for one statement's parameters."""
+    """Splits values into parts small enough for one statement's parameters."""
     items = list(values)
     return (items[start : start + size] for start in range(0, len(items), size))
 
@@ -325,5 +331,5 @@ def _conflict(table: Table, error: IntegrityError) -> Exception:
     text = str(error.orig)
     if "UNIQUE" in text or "unique" in text:
         noun = table.name.removesuffix("s").replace("repositorie", "repository")
-        return Conflict(f"this {noun} exists already: its name, handle or URL is taken")
+        return Conflict(f"this {noun} already exists: its name, handle or URL is taken")
     return error

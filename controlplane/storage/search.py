@@ -1,4 +1,4 @@
-"""Search over the inventory and over names: trigrams and keys in PostgreSQL, scans in SQLite."""
+"""Search over the inventory and names: trigrams and keys in PostgreSQL, scans in SQLite."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -54,7 +54,7 @@ _PLACES = (
 
 
 class SqlSearch:
-    """The `Search` port on a connection."""
+    """Implements `Search` on a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -65,10 +65,10 @@ class SqlSearch:
     async def objects(
         self, question: Question, visible: Visible, first: int, after: str | None
     ) -> FoundPage:
-        """Objects in the order of their ids, and how many there are, as far as is counted.
+        """Returns objects in the order of their ids, and their number up to the count limit.
 
-        A search that finds little is answered from all that it finds: the planner is never left
-        to walk two million rows in order for a few that match. One that finds much is walked.
+        A search with few results is answered from all of them: the planner must not scan two
+        million rows in order for a few matches. A search with many results is scanned in order.
         """
         where = and_(condition(components, visible), *await self._terms(question))
         ids = await self._some(where, by_indexes=self._has_rare_terms(question))
@@ -82,19 +82,19 @@ class SqlSearch:
         return FoundPage(tuple(rows), len(shown) > first, len(ids))
 
     def _has_rare_terms(self, question: Question) -> bool:
-        """Whether words and other terms may have less in common than PostgreSQL expects.
+        """Returns whether words and terms may match fewer rows together than PostgreSQL expects.
 
-        It takes them for independent of each other.
+        PostgreSQL assumes that terms are independent of each other.
         """
         several = len(question.words) + len(question.terms) > 1
         return self._is_postgres and several and any(len(word) > 2 for word in question.words)
 
     async def _some(self, where: ColumnElement[bool], *, by_indexes: bool) -> list[str]:
-        """The ids of as many as are counted, in order.
+        """Returns the ids of the first matches, up to the count limit, in order.
 
-        `by_indexes`: planned as if all were wanted, by the indexes that know all terms. With the
-        limit in sight PostgreSQL counts on finding enough soon, and reads a million rows where
-        there are none.
+        `by_indexes` plans as if all matches were requested, by the indexes for all terms. With a
+        limit, PostgreSQL expects to find enough matches early, and reads a million rows if there
+        are none.
         """
         few: Select[Any] = select(_C.id).where(where)
         if not by_indexes:
@@ -104,13 +104,13 @@ class SqlSearch:
             await self._connection.execute(_INDEXES)
             found = await self._connection.execute(select(every.c.id).limit(MOST_FOUND + 1))
         finally:
-            # A read has no transaction that would end it; with a lost connection it has ended.
+            # No transaction ends the setting after a read; it ends with the connection.
             with suppress(PendingRollbackError):
                 await self._connection.execute(_ANYTHING)
         return sorted(found.scalars())
 
     async def places(self, text: str, allowed: dict[Kind, Visible]) -> list[Place]:
-        """Candidates by a part of a name, of each kind the shortest."""
+        """Returns candidates whose names contain a text: of each kind the shortest names."""
         found: list[Place] = []
         for kind, right, table, column in _PLACES:
             if right in allowed:
@@ -138,15 +138,15 @@ class SqlSearch:
 
     async def _found(self, ids: Sequence[str]) -> list[Found]:
         rows = await self._components.select(id=list(ids)) if ids else []
-        cluster = await self._by_id(clusters, {one.cluster_id for one in rows}, "handle")
-        service = await self._by_id(services, {one.service_id for one in rows}, "name")
+        cluster = await self._by_id(clusters, {row.cluster_id for row in rows}, "handle")
+        service = await self._by_id(services, {row.service_id for row in rows}, "name")
         return [
             Found(
-                one,
-                service.get(one.service_id, ("",))[0],
-                *cluster.get(one.cluster_id, ("", None)),
+                row,
+                service.get(row.service_id, ("",))[0],
+                *cluster.get(row.cluster_id, ("", None)),
             )
-            for one in rows
+            for row in rows
         ]
 
     async def _by_id(self, table: Any, ids: Collection[str], name: str) -> dict[str, tuple]:
@@ -166,30 +166,32 @@ class SqlSearch:
 
     def _of(self, key: Key, values: Sequence[str]) -> ColumnElement[bool]:
         if key is Key.HEALTH:
-            return _C.state.in_([ComponentState(one) for one in values])
+            return _C.state.in_([ComponentState(value) for value in values])
         if key is Key.LABEL:
-            return or_(*(self._has_label(one) for one in values))
+            return or_(*(self._has_label(value) for value in values))
         if key is Key.DEPRECATED:
-            return _is_api(api for one in values for api in removed_by(one))
+            return _is_api(api for value in values for api in removed_by(value))
         if key is Key.API:
-            return or_(*(_of_version(one) for one in values))
+            return or_(*(_of_version(value) for value in values))
         if key in _INNER:
             outer, column, name = _INNER[key]
-            within = select(column).where(or_(*(self._like(name, one) for one in values)))
+            within = select(column).where(or_(*(self._like(name, value) for value in values)))
             return outer.in_(within)
-        return or_(*(self._like(_C[key.value], one) for one in values))
+        return or_(*(self._like(_C[key.value], value) for value in values))
 
     def _like(self, column: Any, value: str) -> ColumnElement[bool]:
-        """A column that is a value, or as its pattern says; kinds are taken in any case."""
+        """Matches a column by value or pattern; kinds ignore case."""
         if column is _C.kind and "*" not in value:
             return column.in_({value, value.capitalize(), value[:1].upper() + value[1:]})
         return is_like(column, _pattern(value), self._dialect) if "*" in value else column == value
 
     async def _images(self, terms: Sequence[ImageTerm]) -> list[str]:
-        """The images that are meant: there are few, so versions are compared here."""
+        """Selects the matching images; there are few, so versions are compared here."""
         likely = or_(*(images.c.name.like(_pattern(f"*{t.name}"), escape="\\") for t in terms))
         rows = await self._connection.execute(select(images).where(likely))
-        found = [row.image for row in rows if any(one.matches(row.name, row.tag) for one in terms)]
+        found = [
+            row.image for row in rows if any(term.matches(row.name, row.tag) for term in terms)
+        ]
         return found[:_MOST_IMAGES]
 
     def _has_image(self, terms: Sequence[ImageTerm], names: list[str]) -> ColumnElement[bool]:
@@ -198,7 +200,7 @@ class SqlSearch:
             return type_coerce(_C.images, JSONB).has_any(wanted)
         each = func.json_each(_C.images).table_valued("value", name="image")
         found = select(literal(1)).select_from(each).where(each.c.value.in_(names)).exists()
-        # Most rows are passed over by their text, before it is parsed.
+        # Most rows are excluded by their text, before the JSON is parsed.
         held = type_coerce(_C.images, Text)
         return and_(or_(*(held.like(_pattern(f"*{t.name}*"), escape="\\") for t in terms)), found)
 
@@ -209,7 +211,7 @@ class SqlSearch:
             return labels.contains({name: value}) if equals else labels.has_key(name)
         each = func.json_each(_C.labels).table_valued("key", "value", name="label")
         found = select(literal(1)).select_from(each).where(each.c.key == name)
-        # Most rows are passed over by their text, before it is parsed.
+        # Most rows are excluded by their text, before the JSON is parsed.
         likely = func.instr(type_coerce(_C.labels, Text), orjson.dumps(value or name).decode()) > 0
         return and_(likely, (found.where(each.c.value == value) if equals else found).exists())
 

@@ -1,4 +1,4 @@
-"""The tables of secrets, of who uses them, and of the keys that seal all that is sealed."""
+"""Tables of secrets, their uses, and data keys."""
 
 from sqlalchemy import (
     BigInteger,

@@ -1,4 +1,4 @@
-"""Services, the letter of what each is at, and the map of a fleet."""
+"""Services, their status codes, and the fleet map."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -21,12 +21,12 @@ _SHOWN_BY = ("paused", "render_error", "digest", "observed", "sequence", "phase"
 
 
 class SqlServices(SqlRows[Service]):
-    """Rows of services; each write of what the mark depends on writes the mark."""
+    """Service rows; each write of a column that the status code depends on also writes the code."""
 
     async def fleet_map(
         self, query: PageQuery, clusters: Collection[str] | None = None
     ) -> list[MapRow]:
-        """A row for each cluster; a filter that speaks of services leaves out empty ones."""
+        """Returns one row a cluster; a filter on services leaves out clusters without a match."""
         where = self._filtered(query)
         shown = [_K.deleted_at.is_(None), condition(tables.clusters, query.visible)]
         if clusters is not None:
@@ -59,13 +59,13 @@ class SqlServices(SqlRows[Service]):
         return list(found.scalars())
 
     async def _marks(self, where: ColumnElement[bool]) -> dict[str, str]:
-        """The marks of the services of each cluster, in the order of names."""
+        """Returns the status codes of each cluster's services, sorted by service name."""
         mark = services.c.mark
         if self._connection.dialect == "postgresql":
             ordered: Any = func.string_agg(mark, aggregate_order_by(literal(""), services.c.name))
             grouped = select(services.c.cluster_id, ordered).where(where)
         else:
-            # SQLite joins in the order in which it is given rows.
+            # SQLite concatenates in the order in which rows arrive.
             inner = select(services.c.cluster_id, mark.label("mark")).where(where)
             sorted_rows = inner.order_by(services.c.cluster_id, services.c.name).subquery()
             joined = func.group_concat(sorted_rows.c.mark, "")
@@ -84,7 +84,7 @@ _CLUSTER = ("id", "handle", "name", "project_id", "pinged_at", "tags")
 
 
 def _mark(columns: Mapping[str, Any]) -> ColumnElement[str]:
-    """What `Service.status` says, in SQL, of a row to which these columns are written."""
+    """Computes `Service.status` in SQL, for a row to which these columns are written."""
     paused, error, digest, observed, sequence, phase = (
         _value(columns[name], services.c[name]) if name in columns else services.c[name]
         for name in _SHOWN_BY
@@ -102,5 +102,5 @@ def _mark(columns: Mapping[str, Any]) -> ColumnElement[str]:
 
 
 def _value(value: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """What is written to a column; many rows share a statement in which it is a parameter."""
+    """Returns the new value of a column; a parameter if many rows share the statement."""
     return value if isinstance(value, ColumnElement) else literal(value, column.type)

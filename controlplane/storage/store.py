@@ -63,7 +63,9 @@ class SqlComponents(SqlReading[Component]):
     """The inventory on a connection."""
 
     async def upsert(self, components: Iterable[Component]) -> None:
-        rows = [{name: getattr(one, name) for name in self._names} for one in components]
+        rows = [
+            {name: getattr(component, name) for name in self._names} for component in components
+        ]
         if not rows:
             return
         dialect = self._connection.dialect
@@ -76,9 +78,9 @@ class SqlComponents(SqlReading[Component]):
         await self._name_images({image for row in rows for image in row["images"]}, make)
 
     async def _name_images(self, found: Collection[str], make: Any) -> None:
-        """Search compares versions of images: each one is kept once, apart from who runs it.
+        """Stores each image once, so that search compares versions without scanning its users.
 
-        Clusters tell of the same ones at once: in one order, so that no two wait for each other.
+        Clusters report the same images at the same time: one common order prevents deadlocks.
         """
         rows = [
             dict(zip(("image", "name", "tag"), (i, *split_image(i)), strict=True))
@@ -113,13 +115,15 @@ class SqlComponents(SqlReading[Component]):
 
 
 class SqlTransaction:
-    """The rooms of the store on one connection, each made when first used."""
+    """The repositories of the store on one connection, each created at first use."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def complete(self) -> None:
-        """Write what comes last in every transaction: the audit trail, whose chains are locked."""
+        """Writes the audit rows, which come last in every transaction because their chains are
+        locked.
+        """
         if "audit" in self.__dict__:
             await self.audit.chain()
 
@@ -350,7 +354,7 @@ class SqlTransaction:
 
 
 class SqlStore:
-    """The `Store` port over an engine of either dialect."""
+    """Implements `Store` over an engine of either dialect."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -359,14 +363,16 @@ class SqlStore:
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[SqlTransaction, None]:
-        """A transaction that only reads; writers do not wait for it. Unavailable: as `write`."""
+        """Opens a read-only transaction; writers do not wait for it. Raises Unavailable as `write`
+        does.
+        """
         with failures_named("read"):
             async with transaction(self._engine, read_only=True) as connection:
                 yield SqlTransaction(connection)
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[SqlTransaction, None]:
-        """A transaction that may write. Unavailable: the database cannot be written now."""
+        """Opens a writing transaction. Raises Unavailable if the database cannot be written now."""
         with failures_named("written"):
             async with self._writer, transaction(self._engine, read_only=False) as connection:
                 tx = SqlTransaction(connection)
@@ -374,5 +380,5 @@ class SqlStore:
                 await tx.complete()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         await self._engine.dispose()

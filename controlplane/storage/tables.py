@@ -1,4 +1,4 @@
-"""The tables. Each column bears the name of the domain's field it keeps."""
+"""Table definitions. Each column has the name of the domain field that it stores."""
 
 from datetime import datetime
 from typing import Any
@@ -61,7 +61,7 @@ metadata = MetaData(
     }
 )
 
-# SQLite only numbers rows by itself in a column declared INTEGER.
+# SQLite numbers rows by itself only in a column declared INTEGER.
 _Serial = BigInteger().with_variant(Integer, "sqlite")
 
 
@@ -74,7 +74,7 @@ def _times() -> tuple[Column[Any], Column[Any]]:
 
 
 def _parts(table: str, *columns: Column[Any]) -> list[Index]:
-    """Find texts by any part of them: trigrams in PostgreSQL, a narrower scan in SQLite."""
+    """Indexes substring search: trigrams in PostgreSQL, a narrower scan in SQLite."""
     return [
         Index(
             f"ix_{table}_{column.name}_parts",
@@ -87,7 +87,7 @@ def _parts(table: str, *columns: Column[Any]) -> list[Index]:
 
 
 def _keys(table: str, *columns: Column[Any]) -> None:
-    """Find JSON by what it holds, in PostgreSQL."""
+    """Indexes the content of JSON in PostgreSQL."""
     for column in columns:
         name = f"ix_{table}_{column.name}_keys"
         Index(name, column, postgresql_using="gin").ddl_if(dialect="postgresql")
@@ -419,16 +419,16 @@ Index("uq_services_cluster_id_name", services.c.cluster_id, services.c.name, uni
 Index("ix_services_mark_id", services.c.mark, services.c.id)
 Index("ix_services_project_id_id", services.c.project_id, services.c.id)
 Index("ix_services_repository_id_id", services.c.repository_id, services.c.id)
-# With the mark: those of one status are found by the index alone, however rare they are.
+# Includes the status code: the index alone finds the rows of one status, however rare they are.
 Index("ix_services_by_name", services.c.name, services.c.id, services.c.mark)
-# The map of the fleet, and what it is filtered by.
+# The fleet map and its filters.
 Index(
     "ix_services_map",
     *(services.c[n] for n in ("cluster_id", "name", "mark", "namespace", "project_id")),
 )
 for _index in _parts("services", services.c.name, services.c.namespace):
     _index.ddl_if(dialect="postgresql")
-# All that lists are filtered by, so that SQLite's scans do not read whole services.
+# All columns that lists filter by, so that SQLite's scans do not read whole services.
 Index(
     "ix_services_listed",
     *(services.c[n] for n in ("id", "cluster_id", "project_id", "name", "namespace", "deleted_at")),
@@ -486,7 +486,7 @@ Index(
     postgresql_using="gin",
     postgresql_ops={"name": "gin_trgm_ops"},
 ).ddl_if(dialect="postgresql")
-# All that words and kinds are looked for in, so that SQLite's scans read no whole objects.
+# All columns that words and kinds are searched in, so that SQLite's scans read no whole objects.
 Index("ix_components_kind_name_id", *(components.c[n] for n in ("kind", "name", "id"))).ddl_if(
     dialect="sqlite"
 )

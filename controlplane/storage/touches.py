@@ -1,6 +1,7 @@
-"""Which rows a transaction has read and written, so that audit rows can tell from what to what.
+"""Rows that a transaction has read and written, from which audit rows take digests before and
+after.
 
-References to the values are kept; nothing is computed unless an audit row names one of them.
+Only references to the values are kept; a digest is computed only if an audit row names its row.
 """
 
 import hashlib
@@ -19,40 +20,40 @@ class Rereads(Protocol):
 
 
 class Touched(NamedTuple):
-    """A row of a transaction that it wrote: as it was, and as it is; None where it was not there"""
+    """A row that the transaction wrote, before and after; None where it did not exist."""
 
     before: Any
     after: Any
 
     @property
     def digests(self) -> tuple[str, str]:
-        """SHA-256 (hex) of the row before and after; empty where it was not there."""
+        """Returns SHA-256 (hex) of the row before and after; empty where it did not exist."""
         return _digest(self.before), _digest(self.after)
 
 
 class Touches:
-    """Rows by id: as they were when first read, and where those are that were written."""
+    """Rows by id: their state at the first read, and the repository of those that were written."""
 
     def __init__(self) -> None:
         self._before: dict[str, Any] = {}
         self._written: dict[str, Rereads] = {}
 
     def read(self, row: Any) -> None:
-        """A row was read in order to be written."""
+        """Records that a row was read in order to be written."""
         self._before.setdefault(getattr(row, "id", ""), row)
 
     def wrote(self, id: str, rows: Rereads) -> None:
-        """A row was added, changed or removed."""
+        """Records that a row was added, changed or removed."""
         self._written[id] = rows
 
     async def touched(self, ids: Iterable[str]) -> dict[str, Touched]:
-        """The rows of these ids, as far as they were written."""
+        """Returns the rows with these ids that were written."""
         found = dict.fromkeys(ids, Touched(None, None))
         tables: dict[Rereads, list[str]] = {}
         for id in found.keys() & self._written.keys():
             tables.setdefault(self._written[id], []).append(id)
         for rows, some in tables.items():
-            after = {one.id: one for one in await rows.select(id=some)}
+            after = {row.id: row for row in await rows.select(id=some)}
             found |= {id: Touched(self._before.get(id), after.get(id)) for id in some}
         return found
 

@@ -1,4 +1,4 @@
-"""Which rows of a table stand in which scopes, as conditions that indexes answer."""
+"""Conditions that select rows by scope, and that indexes can answer."""
 
 from collections.abc import Collection
 
@@ -16,12 +16,12 @@ _OWN = {
     "projects": "project",
 }
 
-# Without a project these are of the whole installation, not of the default project.
+# Without a project these belong to the whole installation, not to the default project.
 _OF_ALL = frozenset({"global_services", "service_sets", "managed_namespaces", "cluster_groups"})
 
 
 def condition(table: Table, visible: Visible) -> ColumnElement[bool]:
-    """Rows that may be seen: of each set they stand in one of its scopes."""
+    """Selects visible rows: of each set of scopes, a row is in at least one."""
     return and_(True, *(_any_of(table, scopes) for scopes in visible))
 
 
@@ -48,10 +48,10 @@ def _terms(table: Table, kind: str, ids: Collection[str]) -> list[ColumnElement[
 
 
 def tagged(table: Table, tag: tuple[str, str], dialect: str) -> ColumnElement[bool]:
-    """Clusters with a tag, or rows of such clusters."""
+    """Selects clusters with a tag, or rows of such clusters."""
     if "tags" not in table.c:
         clusters = select(tables.clusters.c.id).where(tagged(tables.clusters, tag, dialect))
-        # Tags are of many clusters: SQLite should not sort all their rows for one page.
+        # Tags cover many clusters: SQLite must not sort all their rows for one page.
         column = table.c.cluster_id.concat("") if dialect == "sqlite" else table.c.cluster_id
         return column.in_(clusters)
     name, value = tag

@@ -1,4 +1,4 @@
-"""Tells tracing systems of deployments, by OpenTelemetry's protocol (OTLP over HTTP).
+"""Exports traces of deployments with OpenTelemetry's protocol (OTLP over HTTP).
 
-What a span is lives in the domain; nothing else here reads the store or decides what is told.
+The domain defines the spans; this package neither reads the store nor selects deployments.
 """

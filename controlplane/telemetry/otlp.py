@@ -1,4 +1,6 @@
-"""Spans to an OpenTelemetry collector, by OpenTelemetry's own SDK (the extra `otel`)."""
+"""Exports spans to an OpenTelemetry collector through
+OpenTelemetry's own SDK (the extra `otel`).
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +20,9 @@ _TIMEOUT_SECONDS = 10
 
 
 class OtlpSpans:
-    """Sends spans to `url` (`http://collector:4318/v1/traces`). Invalid: the extra is missing."""
+    """Sends spans to `url` (`http://collector:4318/v1/traces`).
+    Raises Invalid without the extra.
+    """
 
     def __init__(self, url: str, headers: dict[str, str], ca_file: Path | None = None) -> None:
         if find_spec("opentelemetry") is None:
@@ -35,16 +39,16 @@ class OtlpSpans:
         self._resource = Resource({"service.name": "towline", "service.version": __version__})
 
     async def export(self, spans: Sequence[Span]) -> None:
-        """Send them. Unavailable: the collector did not take them within 10 s."""
+        """Sends spans. Raises Unavailable if the collector did not accept them within 10 s."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
-        made = [self._made(one) for one in spans]
+        made = [self._made(span) for span in spans]
         result = await asyncio.to_thread(self._exporter.export, made)
         if result is not SpanExportResult.SUCCESS:
-            raise Unavailable("the collector of traces did not take them")
+            raise Unavailable("the trace collector did not accept the spans")
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Closes the connection."""
         self._exporter.shutdown()
 
     def _made(self, span: Span) -> "ReadableSpan":

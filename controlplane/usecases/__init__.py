@@ -1,5 +1,5 @@
-"""What can be done, one module for each group of verbs; every decision is taken here.
+"""Operations of the control plane, one module for each group. They make every decision.
 
-Only the domain and ports are known; GraphQL, agents and timers all come through these verbs,
-and each verb asks for the right it needs before it looks anything up.
+Operations know only the domain and the ports. GraphQL, agents and timers all call them. Each
+operation checks the permission that it needs before it reads anything else.
 """

@@ -1,4 +1,5 @@
-"""Who may reach into which cluster, and as whom the cluster sees them."""
+"""Access to clusters through the Kubernetes proxy: permission checks and impersonated
+identities."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +20,11 @@ _CACHE_SIZE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterGrant:
-    """A verdict: this cluster, as this user with these groups.
+    """Permission for one cluster: the user and the groups that the proxy impersonates there.
 
-    `door` tells whom else they may act as and whether interactive sessions are recorded; `id`
-    names the bindings behind it; `expires_at` is when the first of them ends.
+    `door` says whom else the user may impersonate and whether interactive sessions are recorded.
+    `id` lists the role bindings that grant the access. `expires_at` is the end of the first binding
+    that expires.
     """
 
     id: str
@@ -36,12 +38,13 @@ class ClusterGrant:
 
     @property
     def may_impersonate(self) -> bool:
-        """Whether acting as anybody else is allowed at all; `door.may_act_as` says as whom."""
+        """True if the user may impersonate anybody else; `door.may_act_as` checks a specific
+        identity."""
         return bool(self.door.impersonate)
 
 
 class Access:
-    """Verbs of the Kubernetes door. Policies are remembered for 3 s."""
+    """Operations of the Kubernetes proxy. Policies are cached for 3 s."""
 
     def __init__(self, deps: Deps, identity: Identity | None = None) -> None:
         self._deps = deps
@@ -57,9 +60,10 @@ class Access:
         *,
         token_id: str | None = None,
     ) -> ClusterGrant:
-        """The grant of a user, by a token, for a request to a cluster; None: for any at all.
+        """Authorizes a user for a cluster, and for one `request`; without a request, for any.
 
-        NotFound: no such cluster, or not to be seen. Forbidden: names the right.
+        NotFound: the cluster does not exist, or the user may not see it. Forbidden: the message
+        names the missing permission.
         """
         actor, cluster = await self._look((user_id, token_id, handle))
         if not (actor.may(Verb.READ, cluster) or actor.may(Verb.CONNECT, cluster)):
@@ -79,17 +83,17 @@ class Access:
         )
 
     async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
-        """When the cluster's agent was last heard of; None: never."""
+        """Time of the last message from the cluster's agent; None if it never connected."""
         async with self._deps.store.read() as tx:
             cluster = await tx.clusters.get(cluster_id)
         return cluster.pinged_at if cluster else None
 
     def forget_user(self, user_id: str) -> None:
-        """Drop what is remembered of a user; of all without an id."""
+        """Drops the cached policies of a user; an empty id drops those of all users."""
         self._drop(lambda user, _: not user_id or user == user_id)
 
     def forget_token(self, token_id: str) -> None:
-        """Drop what is remembered of a revoked token."""
+        """Drops the cached policies of a revoked token."""
         self._drop(lambda _, token: token == token_id)
 
     def _drop(self, stale: Callable[[str, str | None], bool]) -> None:
@@ -109,7 +113,7 @@ class Access:
             cluster = await tx.clusters.find(handle=handle)
         if cluster is None:
             raise _nowhere(handle)
-        # A right lost while it was being read must not be remembered.
+        # A permission that was revoked during the read must not be cached.
         if before == self._changes:
             self._remember(key, now, actor, cluster.target)
         return actor, cluster.target
@@ -123,11 +127,11 @@ class Access:
 
 
 def _nowhere(handle: str) -> NotFound:
-    return NotFound(f'no cluster "{handle}" here, or you may not see it')
+    return NotFound(f'cluster "{handle}" not found, or you have no access to it')
 
 
 def _why_not(actor: Actor, cluster: Target, request: KubernetesRequest | None) -> str:
     if request is None or not actor.may(Verb.CONNECT, cluster):
         return refusal(actor, Verb.CONNECT, cluster)
     what = f"{request.verb} {request.resource}".strip()
-    return f"{actor.email} may not {what} in {cluster}: no role lets this through the door"
+    return f"{actor.email} may not {what} in {cluster}: no role allows this request"

@@ -1,4 +1,4 @@
-"""Tokens of elsewhere for tokens of service accounts (RFC 8693), by rules of trust."""
+"""Token exchange (RFC 8693): tokens of other issuers for service account tokens, by trust rules."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -19,19 +19,19 @@ from fleet.identity import TokenKind
 MOST_RULES_OF_ISSUER = 100
 _LONGEST_KEYS = 64 << 10
 _MOST_MINUTES = 24 * 60
-_REFUSED = "no rule trusts this token"
+_REFUSED = "no trust rule matches this token"
 
 
 @retried
 class Accounts:
-    """Verbs on rules of trust, and the exchange itself."""
+    """Operations on trust rules, and the token exchange."""
 
     def __init__(self, deps: Deps, issuers: Issuers) -> None:
         self._deps = deps
         self._issuers = issuers
 
     async def trust_rules(self, actor: Actor) -> list[TrustRule]:
-        """All rules of trust."""
+        """Lists all trust rules."""
         require(actor, Verb.READ, Target.whole(Kind.USER))
         async with self._deps.store.read() as tx:
             return await tx.trust_rules.select()
@@ -48,18 +48,25 @@ class Accounts:
         minutes: int = 60,
         keys: str | None = None,
     ) -> TrustRule:
-        """Have such tokens become those of a service account, which the actor has to cover."""
+        """Creates a trust rule: matching tokens are exchanged for tokens of a service account.
+
+        The actor must hold every permission of that service account.
+        """
         require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
         if not issuer.startswith("https://"):
             raise Invalid("must begin with https://", field="issuer")
         for name, value in (("issuer", issuer), ("audience", audience), ("subject", subject)):
             check_text(value, name, 512)
         if not 1 <= minutes <= _MOST_MINUTES or len(claims) > 20:
-            raise Invalid(f"1 to {_MOST_MINUTES} minutes, 20 claims at most", field="minutes")
+            raise Invalid(
+                f"must be 1 to {_MOST_MINUTES} minutes, with at most 20 claims", field="minutes"
+            )
         if subject.strip("*") == "" and not claims:
-            raise Invalid("name a subject or claims: this would trust everybody", field="subject")
+            raise Invalid(
+                "specify a subject or claims: this rule would trust every token", field="subject"
+            )
         if keys is not None and len(keys) > _LONGEST_KEYS:
-            raise Invalid(f"{_LONGEST_KEYS} characters at most", field="keys")
+            raise Invalid(f"must have at most {_LONGEST_KEYS} characters", field="keys")
         rule = TrustRule(
             self._deps.new_id(),
             user_id,
@@ -77,7 +84,7 @@ class Accounts:
                 raise NotFound
             await require_covers_user(tx, actor, user, self._deps.clock.now())
             if len(await tx.trust_rules.select(issuer=issuer)) >= MOST_RULES_OF_ISSUER:
-                raise Invalid(f"{MOST_RULES_OF_ISSUER} rules of an issuer at most", field="issuer")
+                raise Invalid(f"at most {MOST_RULES_OF_ISSUER} rules per issuer", field="issuer")
             await tx.trust_rules.add(rule)
             await self._deps.audit(
                 tx, actor, "createTrustRule", user.email, rule.id, issuer=issuer, subject=subject
@@ -85,7 +92,7 @@ class Accounts:
         return rule
 
     async def distrust(self, actor: Actor, id: str) -> TrustRule:
-        """Drop a rule; what was exchanged by it ends by itself."""
+        """Deletes a trust rule. Tokens that were issued by it stay valid until they expire."""
         require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
         async with self._deps.store.write() as tx:
             rule = await tx.trust_rules.get(id)
@@ -96,9 +103,9 @@ class Accounts:
         return rule
 
     async def exchange(self, token: str, source: str = "") -> tuple[Token, str]:
-        """A short-lived token of the service account whose rule trusts this token.
+        """Issues a short-lived token of the service account whose trust rule matches `token`.
 
-        Unauthenticated: none does.
+        Unauthenticated: no rule matches.
         """
         issuer = self._issuers.named_by(token)
         async with self._deps.store.read() as tx:

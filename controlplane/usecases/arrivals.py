@@ -1,4 +1,4 @@
-"""Reading deploy tokens: of agents that come at the same time by one transaction."""
+"""Reads deploy tokens of agents; agents that connect at the same time share one transaction."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,16 +11,16 @@ Arrival = tuple[Token, ClusterId | None]
 
 
 class Arrivals:
-    """Tokens of agents, read anew each time: what was revoked is not taken for good."""
+    """Looks up agents' tokens without a cache, so that revoked tokens are refused at once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._batches: Batches[str, Arrival | None] = Batches(self._read)
 
     async def find(self, hash: str) -> Arrival | None:
-        """The agent's token with this hash, and its cluster if that is there; None: no such token.
+        """The agent token with this hash and its cluster, if that exists. None: unknown token.
 
-        Unavailable: the store is away.
+        Unavailable: the store does not answer.
         """
         return await self._batches.ask(hash)
 

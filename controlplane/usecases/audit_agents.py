@@ -1,4 +1,4 @@
-"""Audit rows for what agents do of themselves, or because they were asked to."""
+"""Audit log entries for actions of agents."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from controlplane.domain.ledger import AuditEntry, Verdict
 
 
 def connected(cluster: Cluster, at: datetime) -> AuditEntry:
-    """An agent has begun its Sync call."""
+    """Entry for an agent that began its Sync call."""
     detail = {"version": cluster.agent_version, "mode": cluster.mode.value}
     target = f"instance {cluster.agent_instance}"
     return _row(cluster, at, "connect", target, cluster.id, Verdict.ALLOWED, detail)
@@ -18,7 +18,7 @@ def connected(cluster: Cluster, at: datetime) -> AuditEntry:
 def carried_out(
     cluster: Cluster, command: Command, state: CommandState, message: str, at: datetime
 ) -> AuditEntry:
-    """An agent has answered a command: done, failed or refused."""
+    """Entry for an agent's answer to a command: succeeded, failed or refused."""
     verdict = Verdict.REFUSED if state is CommandState.REFUSED else Verdict.ALLOWED
     about = command.service_id or command.id
     detail = {"result": state.value, "message": message[:1000], "command": command.id}
@@ -26,7 +26,7 @@ def carried_out(
 
 
 def refused_bundle(cluster: Cluster, digest: str, at: datetime) -> AuditEntry:
-    """An agent has asked for the objects of another cluster's service."""
+    """Entry for an agent that requested a bundle of another cluster's service."""
     return _row(cluster, at, "fetch", digest, digest, Verdict.REFUSED, {})
 
 

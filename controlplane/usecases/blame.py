@@ -1,4 +1,4 @@
-"""Which commit, and which person, a field of an object comes from."""
+"""Origin of an object's fields: the commit or the request that set each value."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from fleet.errors import NotFound, TowlineError
 
 _MOST_REVISIONS = 30
 _WRITES = ("patch", "update")
-# Clusters note whole seconds by their own clock.
+# Clusters record whole seconds of their own clock.
 _APART = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldBlame:
-    """A field, and where it comes from as far as can be told.
+    """A field and its known origin.
 
-    Of a service: the first of its last revisions since which the value is the same; if that is the
-    oldest one looked at (`is_oldest`), it may be older. Else the request through the door that
-    wrote it, for those who may read the audit trail.
+    For a field of a service: the oldest of its recent revisions with the present value.
+    `is_oldest`: the search ended there, so the value may be older. For other fields: the request
+    through the Kubernetes proxy that wrote it, if the actor may read the audit log.
     """
 
     field: Managed
@@ -38,34 +38,34 @@ class FieldBlame:
 
 
 class Blame:
-    """The verb that asks an object's cluster, the service's revisions and the audit trail."""
+    """Finds the origin of fields in the cluster, the service's revisions and the audit log."""
 
     def __init__(self, deps: Deps, components: Components) -> None:
         self._deps = deps
         self._components = components
 
     async def of_component(self, actor: Actor, id: str, under: str = "") -> list[FieldBlame]:
-        """All noted fields of an object, or those below a pointer; read as the actor.
+        """Origin of all managed fields of an object, or of those below the pointer `under`.
 
-        Errors are those of `Components.look`.
+        The cluster is read as the actor. Raises the errors of `Components.look`.
         """
         seen = await self._components.look_at_managers(actor, id)
         fields = managed(seen.noted, seen.live.object, under)
-        ours = any(one.is_ours for one in fields)
+        ours = any(field.is_ours for field in fields)
         history = await self._history(seen.live.component) if ours else []
         requests = await self._requests(actor, seen, fields)
         return [
-            _from_history(one, history)
-            if one.is_ours
-            else FieldBlame(one, request=requests.get((one.subresource, one.at)))
-            for one in fields
+            _from_history(field, history)
+            if field.is_ours
+            else FieldBlame(field, request=requests.get((field.subresource, field.at)))
+            for field in fields
         ]
 
     async def _requests(
         self, actor: Actor, seen: NotedObject, fields: Sequence[Managed]
     ) -> dict[tuple[str, datetime | None], AuditEntry]:
-        """The requests through the door nearest to when fields were noted."""
-        times = {(one.subresource, one.at) for one in fields if not one.is_ours}
+        """The requests through the proxy that are closest to the times of the fields."""
+        times = {(field.subresource, field.at) for field in fields if not field.is_ours}
         found: dict[tuple[str, datetime | None], AuditEntry] = {}
         async with self._deps.store.read() as tx:
             for subresource, at in times:
@@ -75,9 +75,9 @@ class Blame:
         return found
 
     async def _history(self, component: Component) -> list[tuple[Revision, Any]]:
-        """The newest revisions of the object's service, each with the object as it was in it.
+        """The newest revisions of the object's service, each with the object as of that revision.
 
-        It ends where a bundle is no longer kept.
+        Ends at the first revision whose bundle is no longer stored.
         """
         async with self._deps.store.read() as tx:
             query = PageQuery(
@@ -94,24 +94,24 @@ class Blame:
 
     async def _object_in(self, digest: str, wanted: Component) -> Any:
         bundle = open_bundle(digest, await self._deps.manifests.bundle(digest))
-        for one in bundle.objects():
-            metadata = one.get("metadata") or {}
-            group = str(one.get("apiVersion", "")).rpartition("/")[0]
-            is_same = (group, one.get("kind"), metadata.get("name")) == (
+        for manifest in bundle.objects():
+            metadata = manifest.get("metadata") or {}
+            group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
+            is_same = (group, manifest.get("kind"), metadata.get("name")) == (
                 wanted.group,
                 wanted.kind,
                 wanted.name,
             )
             if is_same and metadata.get("namespace", wanted.namespace) == wanted.namespace:
-                return one
+                return manifest
         raise NotFound
 
 
 def _from_history(field: Managed, history: Sequence[tuple[Revision, Any]]) -> FieldBlame:
-    """The revision that brought a field's value: those before it have another one."""
+    """The oldest revision of an unbroken run with the present value of the field."""
     if not history:
         return FieldBlame(field)
-    values = [reached(one, field.steps) for _, one in history]
+    values = [reached(manifest, field.steps) for _, manifest in history]
     same = 1
     while same < len(values) and values[same] == values[0]:
         same += 1
@@ -121,10 +121,10 @@ def _from_history(field: Managed, history: Sequence[tuple[Revision, Any]]) -> Fi
 async def _request(
     tx: Transaction, actor: Actor, seen: NotedObject, subresource: str, at: datetime
 ) -> AuditEntry | None:
-    """Who wrote an object, or one of its subresources, about then."""
-    one = seen.live.component
+    """The audit entry of the write to an object, or to one of its subresources, around `at`."""
+    component = seen.live.component
     what = "/".join(part for part in (seen.resource, subresource) if part)
-    where = "/".join(part for part in (one.namespace, one.name) if part)
+    where = "/".join(part for part in (component.namespace, component.name) if part)
     rows: list[AuditEntry] = []
     for verb in _WRITES:
         wanted = AuditFilter(

@@ -1,7 +1,7 @@
-"""How many clusters of a group may be changing at once, whichever pipelines change them.
+"""Limits on how many clusters of a group change at once, across all pipelines.
 
-A cluster is changing from the moment that one of its services is given a release until that
-service is healthy or has failed, or its roll-out was aborted.
+A cluster counts as changing from the moment one of its services gets a release. It stops counting
+once the service is healthy or has failed, or its rollout was aborted.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,7 +23,10 @@ async def of_budgets(
     state: State,
     services: Mapping[str, Service],
 ) -> list[ev.Budgeted]:
-    """What the budgets leave for a pipeline. Until the transaction ends no other takes of it."""
+    """Events with the services that the budgets let a pipeline change now.
+
+    Locks the groups, so that no other pipeline uses the same budget in this transaction.
+    """
     groups, clusters = await _limited(tx, spec, services)
     if not groups:
         return [ev.Budgeted(None)] if state.room is not None else []
@@ -32,29 +35,29 @@ async def of_budgets(
     free, full = [], ""
     for id in _in_turn(spec, state):
         cluster = clusters.get(services[id].cluster_id) if id in services else None
-        mine = [one for one in groups if cluster is not None and one.holds(cluster)]
-        closed = next((one for one in mine if _is_full(one, busy[one.id], cluster)), None)
+        mine = [group for group in groups if cluster is not None and group.holds(cluster)]
+        closed = next((group for group in mine if _is_full(group, busy[group.id], cluster)), None)
         if closed is not None:
             full = full or _told(closed)
             continue
         free.append(id)
-        for one in mine:
-            busy[one.id].add(cluster.id if cluster else "")
+        for group in mine:
+            busy[group.id].add(cluster.id if cluster else "")
     return [ev.Budgeted(Room(tuple(free), full))]
 
 
 def awaits_room(state: State) -> bool:
-    """Whether a budget holds some service of a pipeline."""
+    """True if a budget holds back a service of the pipeline."""
     return state.room is not None and bool(state.room.reason)
 
 
 def frees_room(before: State, after: State) -> bool:
-    """Whether a service that counted in a budget no longer does."""
+    """True if a service that counted in a budget no longer counts."""
     return before.room is not None and bool(set(_under_way(before)) - set(_under_way(after)))
 
 
 async def note_changing(tx: Transaction, pipeline_id: str, before: State, after: State) -> None:
-    """Keep which services are on their way, for all that have to do with the same groups."""
+    """Stores which services of a pipeline are changing, for other pipelines of the same groups."""
     if before.room is None and after.room is None:
         return
     rows = await tx.pipeline_services.select(pipeline_id=pipeline_id)
@@ -72,33 +75,34 @@ async def _limited(
     spec: model.Pipeline,
     services: Mapping[str, Service],
 ) -> tuple[Sequence[ClusterGroup], Mapping[str, Cluster]]:
-    """The groups with a budget that have to do with the pipeline, locked; its clusters by id."""
+    """Locks the groups with a budget that contain clusters of the pipeline; also its clusters by
+    id."""
     groups = await tx.cluster_groups.select(max_changing=range(1, MOST_CHANGING + 1))
     if not groups:
         return (), {}
     behind = {id for stage in spec.stages if stage is not spec.first for id in stage.services}
     places = {services[id].cluster_id for id in behind if id in services}
     found = await tx.clusters.select(id=places)
-    ids = [one.id for one in groups if any(one.holds(cluster) for cluster in found)]
+    ids = [group.id for group in groups if any(group.holds(cluster) for cluster in found)]
     locked = await tx.cluster_groups.lock(ids) if ids else ()
-    return locked, {one.id: one for one in found}
+    return locked, {cluster.id: cluster for cluster in found}
 
 
 async def _changing(
     tx: Transaction, groups: Sequence[ClusterGroup], own: Collection[str]
 ) -> dict[str, set[str]]:
-    """For each group the ids of its clusters that are changing now; `own` are some of them."""
+    """Ids of the changing clusters of each group; `own` are clusters that count in any case."""
     rows = await tx.pipeline_services.select(changing=True)
     services = await tx.services.select(id={row.service_id for row in rows}) if rows else []
-    clusters = await tx.clusters.select(id={*own, *(one.cluster_id for one in services)})
-    return {one.id: {c.id for c in clusters if one.holds(c)} for one in groups}
+    clusters = await tx.clusters.select(id={*own, *(service.cluster_id for service in services)})
+    return {group.id: {c.id for c in clusters if group.holds(c)} for group in groups}
 
 
 def _in_turn(spec: model.Pipeline, state: State) -> Iterator[ServiceId]:
-    """The services that may be given a release next: first where one is on its way."""
+    """Services that may get a release next; stages with a running rollout come first."""
     later = [stage for stage in spec.order if stage is not spec.first]
     held = {stage.id: state.stages.get(stage.id, StageState()) for stage in later}
-    for stage in sorted(later, key=lambda one: not held[one.id].promoting):
+    for stage in sorted(later, key=lambda stage: not held[stage.id].promoting):
         begun = held[stage.id].progress if held[stage.id].promoting else {}
         for wave in stage.waves or (stage.services,):
             yield from (id for id in wave if id not in begun and id not in state.frozen)
@@ -115,4 +119,5 @@ def _is_full(group: ClusterGroup, busy: set[str], cluster: Cluster | None) -> bo
 
 
 def _told(group: ClusterGroup) -> str:
-    return f"cluster group {group.name!r}: {group.max_changing} of its clusters change at once"
+    limit = group.max_changing
+    return f"cluster group {group.name!r}: its limit of {limit} changing clusters is reached"

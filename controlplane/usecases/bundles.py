@@ -1,4 +1,5 @@
-"""Bundles that agents fetch: a cluster's own only, made again where the git cache has lost them."""
+"""Bundles for agents: only those of the agent's own cluster, rendered again if the git cache lost
+them."""
 
 from collections.abc import Sequence
 
@@ -19,7 +20,7 @@ Asked = tuple[ClusterId, str]
 
 
 class Bundles:
-    """Who uses what is found out for all who fetch at the same time, as after one commit."""
+    """Serves bundles; agents that fetch at the same time share one permission query."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -27,7 +28,10 @@ class Bundles:
         self._strangers = Strangers(deps.clock)
 
     async def fetch(self, cluster_id: ClusterId, digest: str) -> bytes:
-        """A bundle that a service of this cluster uses. NotFound: none does; Unavailable."""
+        """A bundle that a service of this cluster uses.
+
+        NotFound: no service uses it. Unavailable.
+        """
         user = await self._users.ask((cluster_id, digest))
         if user is None:
             await self._refuse(cluster_id, digest)
@@ -35,7 +39,7 @@ class Bundles:
             try:
                 return await self._deps.manifests.bundle(digest)
             except NotFound:
-                # The git cache may lose what it can make again.
+                # The git cache may evict bundles that it can render again.
                 await self._render(user, user.sha)
                 return await self._deps.manifests.bundle(digest)
         raise NotFound(f"no service of this cluster uses {digest}")
@@ -45,8 +49,12 @@ class Bundles:
         async with self._deps.store.read() as tx:
             there = await tx.clusters.column("id", set(clusters))
             found = await tx.services.select(cluster_id=set(clusters), digest=set(digests))
-        users = {(one.cluster_id, one.digest): one for one in found if one.cluster_id in there}
-        return [users.get(one) for one in asked]
+        users = {
+            (service.cluster_id, service.digest): service
+            for service in found
+            if service.cluster_id in there
+        }
+        return [users.get(key) for key in asked]
 
     async def _render(self, user: Service, sha: str) -> None:
         async with self._deps.store.read() as tx:
@@ -60,7 +68,7 @@ class Bundles:
         await self._deps.manifests.render(user.render_request(sha, parameters, taken.folders))
 
     async def _refuse(self, cluster_id: ClusterId, digest: str) -> None:
-        """Write down that an agent asks for what is another cluster's."""
+        """Records that an agent requested a bundle of another cluster."""
         async with self._deps.store.read() as tx:
             cluster = await tx.clusters.get(cluster_id)
             is_anothers = await _is_anothers(tx, cluster_id, digest)
@@ -68,18 +76,20 @@ class Bundles:
             await self._note_refused(cluster, digest)
 
     async def _note_refused(self, cluster: Cluster, digest: str) -> None:
-        """Write down the first of a minute, and those behind it with their count."""
+        """Writes the first refusal of a minute as a row, and later ones as one row with a count."""
         asked = refused_bundle(cluster, digest, self._deps.clock.now())
         rows = [*self._strangers.due(), self._strangers.take(asked, cluster.id)]
-        entries = [one for one in rows if one is not None]
+        entries = [entry for entry in rows if entry is not None]
         if entries:
             async with self._deps.store.write() as tx:
                 await tx.audit.append(entries)
 
 
 async def _is_anothers(tx: Transaction, cluster_id: ClusterId, digest: str) -> bool:
-    """Whether services of other clusters use a bundle that none here has had."""
+    """True if only services of other clusters use a bundle, and none of this cluster ever did."""
     if await tx.services.find(digest=digest) is None:
         return False
-    mine = {one.id for one in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY)}
+    mine = {
+        service.id for service in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY)
+    }
     return not (mine and await tx.revisions.select(service_id=mine, digest=digest))

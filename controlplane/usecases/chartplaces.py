@@ -1,4 +1,4 @@
-"""Services whose chart comes from a place of charts: named by its id, or by its URL alone."""
+"""Helm repositories of services, given by id or by URL."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,10 +26,10 @@ async def placed(
     repository_id: str | None,
     helm: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """What Helm settings mean for where a new service comes from: fields of its change.
+    """Source fields of a new service's change that follow from its Helm settings.
 
-    With a repository of git too, the chart is added to what lies there. A URL alone stands for the
-    place of charts that is connected by it, which is made if there is none. NotFound, Forbidden.
+    With a git repository as well, the chart is rendered with the files there. A URL alone selects
+    the Helm repository with that URL, which is created if there is none. NotFound, Forbidden.
     """
     settings = dict(helm or {})
     url = settings.get("url")
@@ -45,7 +45,7 @@ async def named(
     repository_id: str | None,
     helm: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """As `placed`, where a place of charts is named by its id; nothing else is looked at."""
+    """Like `placed`, but resolves only a Helm repository given by its id."""
     settings = dict(helm or {})
     id = settings.pop("repository_id", None)
     if not id:
@@ -62,9 +62,9 @@ async def connected(
     repository_id: str | None,
     helm: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """As `placed`, for what services are made from later: no place is connected on the way.
+    """Like `placed`, for templates of later services: it creates no Helm repository.
 
-    Invalid: none is connected by the URL.
+    Invalid: no Helm repository has this URL.
     """
     settings = dict(helm or {})
     url = settings.get("url")
@@ -72,35 +72,38 @@ async def connected(
         return await named(tx, actor, repository_id, settings)
     place = await tx.repositories.find(url=url)
     if place is None:
-        raise Invalid(f"no Helm repository is connected by {url}: connect it first", field="url")
+        raise Invalid(f"no Helm repository has the URL {url}: create it first", field="url")
     return _from(_readable(actor, place), settings)
 
 
 async def moved(
     tx: Transaction, repository_id: str | None, columns: dict[str, Any]
 ) -> dict[str, Any]:
-    """The columns of a change, with the ref that its Helm settings mean for a place of charts.
+    """The columns of a change, with the ref that follows from its Helm settings.
 
-    Invalid: something that only folders of git have.
+    Invalid: a setting that only git repositories support.
     """
     repository = await tx.repositories.peek(id=repository_id) if repository_id else None
     if repository is None or repository.kind is RepositoryKind.GIT:
         return columns
     if columns.get("rendered_by"):
-        raise Invalid("agents render folders of git only", field="renderedBy")
+        raise Invalid("agents render only folders of git repositories", field="renderedBy")
     if wrong := [name for name in _OF_GIT if columns.get(name)]:
-        raise Invalid(f"the service has a chart and no folder of git: leave {wrong[0]} out")
+        raise Invalid(f"the service uses a Helm repository: remove {wrong[0]}")
     helm = columns.get("helm")
     if helm is None:
         return {key: value for key, value in columns.items() if key not in ("ref", *_OF_GIT)}
     if helm.get("url") not in (None, repository.url):
-        raise Invalid("the place of a chart cannot be changed: make another service", field="helm")
+        raise Invalid(
+            "the Helm repository of a service cannot be changed: create another service",
+            field="helm",
+        )
     settings = {key: value for key, value in helm.items() if key != "url"}
     return {**columns, "helm": settings, "ref": ref_of(settings)}
 
 
 def _from(place: Repository, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes a service one of a place of charts."""
+    """Source fields of a service from a Helm repository."""
     helm = {key: value for key, value in settings.items() if key != "url"}
     return {"repository_id": place.id, "helm": helm, "ref": ref_of(helm), "folder": ""}
 
@@ -116,8 +119,8 @@ async def _by_url(
         project = await project_for(tx, actor, Kind.REPOSITORY, project_id)
     except Forbidden:
         raise Forbidden(
-            f"no place of charts is connected by {url}, and you may not connect one: ask for a "
-            "Helm repository"
+            f"no Helm repository has the URL {url}, and you may not create one: ask an "
+            "administrator to create it"
         ) from None
     now = deps.clock.now()
     made = Repository(

@@ -1,7 +1,7 @@
-"""Finding out what gates ask: jobs in clusters, metrics, HTTP, versions of other services.
+"""Runs the checks of gates: jobs in clusters, metrics, HTTP requests, versions of other services.
 
-Each is a job done at least once. What a job of a cluster comes to is seen when the pipeline is
-looked at next; everything else is answered at once.
+Each check is a job that runs at least once. The pipeline reads the result of a cluster job at its
+next evaluation; all other checks return their result at once.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ _NOT_YET = frozenset((202, 409, 425, 429, 503))
 
 
 class Checks:
-    """Carries out `RunCheck`. `live`: how a Prometheus within a cluster is reached."""
+    """Carries out `RunCheck` effects. `live` reaches a Prometheus server inside a cluster."""
 
     def __init__(
         self, deps: Deps, pipelines: Pipelines, jobs: ClusterJobs, outward: Outward
@@ -53,11 +53,11 @@ class Checks:
         self.live: LiveObjects | None = None
 
     async def run(self, job: Job) -> None:
-        """Find out what is asked, and tell the engine."""
+        """Runs a check and reports its result to the engine."""
         pipeline = job.payload["pipeline"]
         effect = codec.effect_from_json(job.payload["effect"])
         if not isinstance(effect, fx.RunCheck):
-            raise TowlineError(f"job {job.key} holds no check")
+            raise TowlineError(f"job {job.key} contains no check")
         async with self._deps.store.read() as tx:
             row = await tx.pipelines.get(pipeline)
         if row is None:
@@ -84,7 +84,7 @@ class Checks:
                 return _answered(effect, await self._look(spec, effect, effect.rule))
 
     async def _start(self, spec: model.Pipeline, effect: fx.RunCheck, rule: JobRule) -> ev.Event:
-        """Have the job run; asked again it is the same one."""
+        """Starts the cluster job of a check; a repeated call finds the same job."""
         values = {
             **effect.inputs,
             "release": effect.release,
@@ -106,7 +106,7 @@ class Checks:
         async with self._deps.store.read() as tx:
             services = await tx.services.select(id=spec.stage[stage].services[:1])
         if not services:
-            raise Conflict("the stage has no service, so there is no cluster for the job")
+            raise Conflict("the stage has no service, so the job has no cluster: specify one")
         return services[0].cluster_id
 
     async def _measure(self, spec: model.Pipeline, rule: MetricRule) -> Finding:
@@ -121,7 +121,7 @@ class Checks:
             reply = await self._outward.ask("GET", rule.url.rstrip("/") + path, {})
             return _json(reply.body, reply.status)
         if self.live is None:
-            raise Unavailable("this process has no way to clusters")
+            raise Unavailable("this process has no connection to clusters")
         async with self._deps.store.read() as tx:
             cluster = await find_cluster(tx, rule.cluster_id)
             owner = await self._owner(tx, spec)
@@ -130,10 +130,14 @@ class Checks:
         return await self.live.read(owner, cluster.handle, proxied)
 
     async def _owner(self, tx: Transaction, spec: model.Pipeline) -> Actor:
-        """As whom a cluster is asked: who saved the pipeline, whose rights count there now."""
+        """The user who saved the pipeline; the cluster is read with the user's present
+        permissions."""
         user = await tx.users.get(spec.owner.id)
         if user is None or user.disabled_at is not None:
-            raise Conflict(f"{spec.owner.email or 'who saved the pipeline'} has left: save it anew")
+            raise Conflict(
+                f"{spec.owner.email or 'the user who saved the pipeline'} was disabled or deleted: "
+                "another user must save the pipeline"
+            )
         return Actor(ActorKind.USER, id=user.id, name=user.name, email=user.email)
 
     async def _ask(self, spec: model.Pipeline, effect: fx.RunCheck, rule: HttpRule) -> Finding:
@@ -157,20 +161,20 @@ class Checks:
     async def _look(self, spec: model.Pipeline, effect: fx.RunCheck, rule: VersionRule) -> Finding:
         async with self._deps.store.read() as tx:
             members = await tx.services.select(id=spec.stage[effect.stage].services)
-            clusters = {one.cluster_id for one in members}
+            clusters = {member.cluster_id for member in members}
             found = await tx.services.select(cluster_id=clusters, name=rule.service)
-        missing = clusters - {one.cluster_id for one in found}
+        missing = clusters - {service.cluster_id for service in found}
         if missing:
             return Finding(
                 Answer.UNDECIDED, f"{len(missing)} clusters have no service {rule.service}"
             )
-        for one in found:
-            if not rule.holds(one.version):
-                told = f"{rule.service} has version {one.version}, wanted {rule.range}"
-                return Finding(Answer.UNDECIDED, told)
-            if one.status is not ServiceStatus.HEALTHY:
-                return Finding(Answer.UNDECIDED, f"{rule.service} is {one.status.value}")
-        return Finding(Answer.PASSED, f"{rule.service} is healthy with {found[0].version}")
+        for service in found:
+            if not rule.holds(service.version):
+                mismatch = f"{rule.service} has version {service.version}, expected {rule.range}"
+                return Finding(Answer.UNDECIDED, mismatch)
+            if service.status is not ServiceStatus.HEALTHY:
+                return Finding(Answer.UNDECIDED, f"{rule.service} is {service.status.value}")
+        return Finding(Answer.PASSED, f"{rule.service} is healthy at {found[0].version}")
 
 
 def _answered(effect: fx.RunCheck, found: Finding) -> ev.CheckAnswered:
@@ -187,23 +191,23 @@ def _answered(effect: fx.RunCheck, found: Finding) -> ev.CheckAnswered:
 def _judge_reply(rule: HttpRule, status: int, body: bytes) -> Finding:
     good = status == rule.status if rule.status else 200 <= status <= 299
     if status in _NOT_YET and status != rule.status:
-        return Finding(Answer.UNDECIDED, f"answered {status}: not yet")
+        return Finding(Answer.UNDECIDED, f"got {status}: not ready yet")
     if not good:
-        return Finding(Answer.FAILED, f"answered {status}")
+        return Finding(Answer.FAILED, f"got {status}")
     if rule.contains and rule.contains not in body.decode(errors="replace"):
         return Finding(
-            Answer.FAILED, f"answered {status}, without {rule.contains[:80]!r} in the body"
+            Answer.FAILED, f"got {status}, but the body does not contain {rule.contains[:80]!r}"
         )
-    return Finding(Answer.PASSED, f"answered {status}")
+    return Finding(Answer.PASSED, f"got {status}")
 
 
 def _json(body: bytes, status: int) -> Mapping[str, Any]:
     try:
-        told = orjson.loads(body)
+        reply = orjson.loads(body)
     except orjson.JSONDecodeError:
-        told = None
-    if isinstance(told, dict):
-        return told
+        reply = None
+    if isinstance(reply, dict):
+        return reply
     if status >= 500:
-        raise Unavailable(f"the Prometheus answers {status}")
-    raise Invalid(f"no answer of a Prometheus: status {status}")
+        raise Unavailable(f"the Prometheus server returned {status}")
+    raise Invalid(f"not a Prometheus response: status {status}")

@@ -1,4 +1,4 @@
-"""Groups of clusters, and freezing them."""
+"""Cluster groups, and freezing them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ _LONGEST_TEXT = 1000
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """What to change of a cluster group; None leaves it as it is."""
+    """Changes to a cluster group. None leaves a field unchanged."""
 
     name: str | None = None
     description: str | None = None
@@ -35,7 +35,7 @@ class GroupChange:
     max_changing: int | None = None
 
     def columns(self) -> dict[str, Any]:
-        """The checked fields. Invalid: a value that cannot be."""
+        """The validated fields. Invalid: a value is not allowed."""
         found: dict[str, Any] = {}
         if self.name is not None:
             found["name"] = check_label(self.name, "name")
@@ -45,7 +45,7 @@ class GroupChange:
             found["tags"] = dict(Selector(tags=self.tags).checked().tags)
         if self.cluster_ids is not None:
             if len(self.cluster_ids) > _MOST_CLUSTERS:
-                raise Invalid(f"{_MOST_CLUSTERS:,} at most", field="clusterIds")
+                raise Invalid(f"at most {_MOST_CLUSTERS:,}", field="clusterIds")
             found["cluster_ids"] = tuple(dict.fromkeys(self.cluster_ids))
         if self.max_changing is not None:
             if not 0 <= self.max_changing <= MOST_CHANGING:
@@ -56,7 +56,7 @@ class GroupChange:
 
 @retried
 class ClusterGroups:
-    """Verbs on cluster groups. Rights on one are rights on clusters of its project."""
+    """Operations on cluster groups. A group needs the permissions for clusters of its project."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -68,7 +68,7 @@ class ClusterGroups:
             return await tx.cluster_groups.page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> ClusterGroup:
-        """By id or name. NotFound: none, or not to be seen."""
+        """Finds a group by id or name. NotFound: it does not exist, or the actor may not see it."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             group = await find_cluster_group(tx, id, name)
@@ -76,18 +76,22 @@ class ClusterGroups:
         return group
 
     async def clusters(self, actor: Actor, id: str) -> list[Cluster]:
-        """The clusters in it now, by handle, as far as the actor may see them."""
+        """The clusters of a group that the actor may see, sorted by handle."""
         group = await self.get(actor, id)
         async with self._deps.store.read() as tx:
             found = await tx.clusters.select()
-        held = [one for one in found if group.holds(one) and actor.may(Verb.READ, one.target)]
-        return sorted(held, key=lambda one: one.handle)
+        held = [
+            cluster
+            for cluster in found
+            if group.holds(cluster) and actor.may(Verb.READ, cluster.target)
+        ]
+        return sorted(held, key=lambda cluster: cluster.handle)
 
     async def create(self, actor: Actor, change: GroupChange) -> ClusterGroup:
         require_member(actor)
         columns = change.columns()
         if "name" not in columns:
-            raise Invalid("must be given", field="name")
+            raise Invalid("is required", field="name")
         now, project = self._deps.clock.now(), change.project_id or None
         group = ClusterGroup(self._deps.new_id(), columns.pop("name"), now, now, project)
         group = replace(group, **columns)
@@ -98,14 +102,14 @@ class ClusterGroups:
                     raise NotFound
             require(actor, Verb.WRITE, _place(project))
             if (known := await tx.cluster_groups.find(name=group.name)) is not None:
-                raise taken(actor, known, f"a cluster group {group.name!r} exists already")
+                raise taken(actor, known, f"cluster group {group.name!r} already exists")
             await _check_clusters(tx, actor, group)
             await tx.cluster_groups.add(group)
             await self._deps.audit(tx, actor, "createClusterGroup", group.name, group.id)
         return group
 
     async def update(self, actor: Actor, id: str, change: GroupChange) -> ClusterGroup:
-        """Change who is in it. Conflict: it is frozen."""
+        """Changes a group or its members. Conflict: the group is frozen."""
         require_member(actor)
         columns = change.columns()
         async with self._deps.store.write() as tx:
@@ -123,7 +127,7 @@ class ClusterGroups:
         return group
 
     async def delete(self, actor: Actor, id: str) -> ClusterGroup:
-        """Conflict: it is frozen, or definitions or pipelines go by it."""
+        """Deletes a group. Conflict: it is frozen, or generators or pipelines select by it."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             group = await find_cluster_group(tx, id)
@@ -131,18 +135,20 @@ class ClusterGroups:
             if group.frozen:
                 raise Conflict(f"cluster group {group.name!r} is frozen: unfreeze it first")
             for kind in OwnerKind:
-                for one in await rows(tx, kind).select():
-                    if id in one.selector.groups:
-                        raise Conflict(f"{kind.noun} {one.name!r} chooses clusters by this group")
+                for definition in await rows(tx, kind).select():
+                    if id in definition.selector.groups:
+                        raise Conflict(
+                            f"{kind.noun} {definition.name!r} selects clusters by this group"
+                        )
             for row in await tx.pipelines.select():
                 if id in codec.pipeline_from_json(row.spec).groups:
-                    raise Conflict(f"pipeline {row.name!r} goes by this group")
+                    raise Conflict(f"pipeline {row.name!r} selects clusters by this group")
             await tx.cluster_groups.remove(id)
             await self._deps.audit(tx, actor, "deleteClusterGroup", group.name, id)
         return group
 
     async def freeze(self, actor: Actor, id: str, reason: str) -> ClusterGroup:
-        """Let nothing of its clusters' services change until it is unfrozen."""
+        """Freezes a group: services of its clusters do not change until it is unfrozen."""
         now = self._deps.clock.now()
         who = (actor.email or actor.name)[:320]
         why = _text(reason, "reason")
@@ -151,7 +157,7 @@ class ClusterGroups:
         )
 
     async def thaw(self, actor: Actor, id: str) -> ClusterGroup:
-        """End a freeze; what has waited is done now."""
+        """Unfreezes a group and applies the pending changes."""
         group = await self._set(
             actor, id, "unfreezeClusterGroup", frozen=False, reason="", frozen_by="", frozen_at=None
         )
@@ -184,11 +190,11 @@ async def find_cluster_group(
 
 
 async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) -> None:
-    """NotFound: one of the clusters is not there, or not the actor's to see."""
+    """NotFound: a cluster does not exist, or the actor may not see it."""
     if not group.cluster_ids:
         return
     found = await tx.clusters.select(id=set(group.cluster_ids))
-    seen = {one.id for one in found if actor.may(Verb.READ, one.target)}
+    seen = {cluster.id for cluster in found if actor.may(Verb.READ, cluster.target)}
     if set(group.cluster_ids) - seen:
         raise NotFound
 

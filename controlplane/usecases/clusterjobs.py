@@ -1,4 +1,4 @@
-"""Running a Job or a Pod once in a cluster: for gates of pipelines, and for people."""
+"""Runs a Job or a Pod once in a cluster, for pipeline gates or for users."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,19 +19,24 @@ from fleet.sealing import SealedSecret, placeholder, seal
 
 @retried
 class ClusterJobs:
-    """Verbs on jobs of clusters. A job runs at most once; `retry` makes another of the same."""
+    """Operations on cluster jobs.
+
+    A job runs at most once; `retry` creates another with the same spec.
+    """
 
     def __init__(self, deps: Deps, logs: LiveLogs) -> None:
         self._deps = deps
         self._logs = logs
 
     async def run(self, actor: Actor, cluster_id: str, request: JobRequest) -> ClusterJob:
-        """Have a job run. With a key that was used before: that job, whatever became of it."""
+        """Starts a job. A key that was used before returns that job, whatever its state."""
         require_member(actor)
         request.check()
         if ":" in request.key and actor.kind is not ActorKind.SYSTEM:
-            # By such a key a gate finds its job: whoever runs it first would answer at the gate.
-            raise Invalid("has a colon, as only keys of pipelines have", field="key")
+            # Gates find their jobs by such keys: a user who takes one first would decide the gate.
+            raise Invalid(
+                "must not contain a colon: those keys are reserved for pipelines", field="key"
+            )
         for name in request.secrets:
             placeholder(name)
         async with self._deps.store.write() as tx:
@@ -39,7 +44,7 @@ class ClusterJobs:
             require(actor, Verb.WRITE, cluster.target)
             if request.key and (known := await tx.cluster_jobs.find(key=request.key)) is not None:
                 if known.cluster_id != cluster.id:
-                    raise Conflict("this key names a job of another cluster")
+                    raise Conflict("this key belongs to a job of another cluster")
                 return known
             job = self._new(actor, cluster.id, request)
             await self._start(tx, job)
@@ -48,7 +53,7 @@ class ClusterJobs:
         return job
 
     async def retry(self, actor: Actor, id: str) -> ClusterJob:
-        """Run a job that has ended once more, as another one."""
+        """Runs a job that has ended again, as a new job."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             old = await self._find(tx, actor, id, Verb.WRITE)
@@ -72,7 +77,7 @@ class ClusterJobs:
         return job
 
     async def cancel(self, actor: Actor, id: str) -> ClusterJob:
-        """Have a job ended; one that has ended stays as it is."""
+        """Cancels a job; has no effect on a job that has ended."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             job = await self._find(tx, actor, id, Verb.WRITE)
@@ -99,9 +104,9 @@ class ClusterJobs:
             )
 
     async def log(self, actor: Actor, id: str, offset: int) -> tuple[int, str, bool]:
-        """What its log has from `offset` (bytes) on: the next offset, the text, whether it is all.
+        """The job's log from `offset` (bytes): next offset, text, and True at the end.
 
-        While the job runs this is what the agent has sent to this process; then its end.
+        While the job runs, this is the output that the agent sent to this process; later, its tail.
         """
         job = await self.get(actor, id)
         begin, data = self._logs.read(id, offset)
@@ -132,7 +137,7 @@ class ClusterJobs:
         waiting = await tx.commands.select(
             cluster_id=job.cluster_id, state=CommandState.WAITING, kind=CommandKind.CANCEL_JOB
         )
-        if any(one.payload["job"] == job.id for one in waiting):
+        if any(command.payload["job"] == job.id for command in waiting):
             return
         await tx.commands.add(
             Command(
@@ -182,14 +187,16 @@ _UNSTARTED = {
 
 
 def sealed_for_agent(deps: Deps, job: ClusterJob, public: bytes | None) -> list[SealedSecret]:
-    """The secrets of a job, in boxes that only its agent opens.
+    """The secrets of a job, sealed for the cluster's agent.
 
-    Conflict: the agent has told no key; it is too old for secrets.
+    Conflict: the agent reported no key; its version does not support secrets.
     """
     if job.sealed is None:
         return []
     if public is None:
-        raise Conflict("this job has secrets, and the cluster's agent has no key to seal them to")
+        raise Conflict(
+            "the job has secrets, but the cluster's agent has no key to seal them with: upgrade it"
+        )
     values: dict[str, str] = orjson.loads(deps.sealer.open(job.sealed, _context(job.id)))
     return [
         # Secrets of a job never change, so its id is their version.

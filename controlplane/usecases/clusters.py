@@ -1,4 +1,4 @@
-"""Registering clusters, and letting them go."""
+"""Registers and removes clusters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ _MOST_UNUSED_TOKENS = 8
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
-    """What to change of a cluster, and who has which role in it; None leaves it as it is."""
+    """Changes to a cluster and its role bindings. None leaves a field unchanged."""
 
     name: str | None = None
     handle: str | None = None
@@ -38,7 +38,7 @@ class ClusterChange:
     subjects: RoleSubjects = field(default_factory=dict)
 
     def checked(self) -> dict[str, Any]:
-        """The columns to write. Invalid: a value that cannot be."""
+        """The columns to write. Invalid: a value is not allowed."""
         columns: dict[str, Any] = {}
         if self.name is not None:
             columns["name"] = check_text(self.name, "name")
@@ -55,7 +55,7 @@ class ClusterChange:
 
 @retried
 class Clusters:
-    """Verbs on clusters."""
+    """Operations on clusters."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -71,7 +71,10 @@ class Clusters:
             return await tx.clusters.page(query)
 
     async def get(self, actor: Actor, id: str | None, handle: str | None = None) -> Cluster:
-        """The cluster with this id or handle. NotFound: none, or not to be seen."""
+        """Finds a cluster by id or handle.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
         require_member(actor)
         async with self._deps.store.read() as tx:
             cluster = await find_cluster(tx, id, handle)
@@ -79,12 +82,12 @@ class Clusters:
         return cluster
 
     async def create(self, actor: Actor, change: ClusterChange) -> tuple[Cluster, str]:
-        """Register a cluster: what is kept, and its deploy token, shown only now."""
+        """Registers a cluster, and returns it with its deploy token, which is shown only once."""
         require_member(actor)
         columns = change.checked()
         name = columns.pop("name", None)
         if name is None:
-            raise Invalid("must be given", field="name")
+            raise Invalid("is required", field="name")
         handle = columns.pop("handle", None) or check_label(handle_from(name), "handle")
         now = self._deps.clock.now()
         cluster = Cluster(ClusterId(self._deps.new_id()), handle, name, now, now, **columns)
@@ -93,7 +96,7 @@ class Clusters:
             cluster = replace(cluster, project_id=project)
             known = await tx.clusters.find(handle=handle)
             if known is not None:
-                raise taken(actor, known, f"a cluster with the handle {handle!r} exists already")
+                raise taken(actor, known, f"a cluster with the handle {handle!r} already exists")
             await tx.clusters.add(cluster)
             _, secret = await mint(tx, self._deps, f"agent of {handle}", cluster_id=cluster.id)
             await self._deps.audit(tx, actor, "createCluster", handle, cluster.id)
@@ -110,7 +113,7 @@ class Clusters:
         *,
         unchanged_since: datetime | None = None,
     ) -> Cluster:
-        """Change a cluster; its services are rendered anew where they use what changed."""
+        """Changes a cluster. Services that use a changed parameter are rendered again."""
         require_member(actor)
         columns = change.checked()
         async with self._deps.store.write() as tx:
@@ -133,15 +136,15 @@ class Clusters:
         return changed
 
     async def delete(self, actor: Actor, id: str) -> Cluster:
-        """Delete a cluster: its agent removes all services' objects first, if there is one."""
+        """Deletes a cluster. Its agent, if any, first deletes the objects of all services."""
         return await self._end(actor, id, Removal.CASCADE, "deleteCluster")
 
     async def detach(self, actor: Actor, id: str) -> Cluster:
-        """Forget a cluster and leave everything in it as it is."""
+        """Removes a cluster from Towline and leaves its objects unchanged."""
         return await self._end(actor, id, Removal.ORPHAN, "detachCluster")
 
     async def rotate_token(self, actor: Actor, id: str) -> tuple[Cluster, str]:
-        """A new deploy token; the others end at once."""
+        """Creates a new deploy token and revokes all others."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             cluster = await find_cluster(tx, id)
@@ -156,10 +159,10 @@ class Clusters:
         return cluster, secret
 
     async def deploy_token(self, actor: Actor, id: str) -> str:
-        """A further deploy token, for who writes to the cluster; earlier ones stay good.
+        """Creates another deploy token; earlier ones stay valid. Needs write access to the cluster.
 
-        Only hashes are kept, so that each reading makes one. Of those that no agent has used, the
-        last few stay.
+        The store keeps only hashes, so each call creates a token. The newest unused tokens stay
+        valid; older unused ones are revoked.
         """
         require_member(actor)
         now = self._deps.clock.now()
@@ -187,7 +190,8 @@ class Clusters:
             await check_thawed(tx, id)
             if cluster.protect and removal is Removal.CASCADE:
                 raise Conflict(
-                    f"cluster {cluster.handle!r} is protected: set protect to false first"
+                    f"cluster {cluster.handle!r} is protected against deletion: "
+                    "set protect to false first"
                 )
             for service in await tx.services.select(cluster_id=id):
                 await begin_removal(self._deps, tx, actor, service, removal, cluster)
@@ -202,7 +206,7 @@ class Clusters:
 
 
 async def find_cluster(tx: Transaction, id: str | None, handle: str | None = None) -> Cluster:
-    """The cluster with this id or handle. NotFound: there is none."""
+    """Finds a cluster by id or handle. NotFound: it does not exist."""
     cluster = None
     if id:
         cluster = await tx.clusters.get(id)
@@ -214,9 +218,9 @@ async def find_cluster(tx: Transaction, id: str | None, handle: str | None = Non
 
 
 async def cluster_of(tx: Transaction, id: str) -> Cluster:
-    """A cluster that is only looked at: whoever holds its services does not wait for it.
+    """Reads a cluster without a lock, so that transactions on its services do not wait for it.
 
-    NotFound: there is none.
+    NotFound: it does not exist.
     """
     cluster = await tx.clusters.peek(id=id)
     if cluster is None:
@@ -225,7 +229,8 @@ async def cluster_of(tx: Transaction, id: str) -> Cluster:
 
 
 async def _render_anew(tx: Transaction, before: Cluster, after: Cluster) -> set[str]:
-    """Mark templated services of a cluster whose parameters changed; their repositories."""
+    """Marks templated services whose cluster parameters changed; returns their repositories'
+    ids."""
     if (before.name, before.handle, before.tags, before.metadata) == (
         after.name,
         after.handle,
@@ -242,7 +247,7 @@ async def _render_anew(tx: Transaction, before: Cluster, after: Cluster) -> set[
 
 
 def _of_health(query: PageQuery, health: ClusterHealth, silent: datetime) -> PageQuery:
-    """Only clusters whose agents were heard of since, before, or never."""
+    """Limits a query to clusters with this health, by the time their agents were last seen."""
     if health is ClusterHealth.NEVER:
         return replace(query, equals={**query.equals, "pinged_at": None})
     if health is ClusterHealth.SILENT:
@@ -252,5 +257,5 @@ def _of_health(query: PageQuery, health: ClusterHealth, silent: datetime) -> Pag
 
 def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
     if len(tags) > _MOST_TAGS:
-        raise Invalid(f"{len(tags)} tags, {_MOST_TAGS} at most", field="tags")
+        raise Invalid(f"{len(tags)} tags, but at most {_MOST_TAGS} are allowed", field="tags")
     return {check_text(k, "tags.name", 63): check_text(v, "tags.value") for k, v in tags.items()}

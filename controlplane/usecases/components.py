@@ -1,4 +1,4 @@
-"""The objects of services: what owns what, and how they are in the cluster at this moment."""
+"""Objects of services: their owners, and their live state in the cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _MOST_NAMESPACES = 5
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """An object with what it has grown from, nearest first, and what has grown from it."""
+    """An object with its owners, nearest first, and the objects that it owns."""
 
     component: Component
     parents: tuple[Component, ...]
@@ -35,7 +35,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class LiveObject:
-    """An object as it was in its cluster at `read_at`."""
+    """An object as read from its cluster at `read_at`."""
 
     component: Component
     object: dict[str, Any]
@@ -44,7 +44,7 @@ class LiveObject:
 
 @dataclass(frozen=True, slots=True)
 class NotedObject:
-    """An object with its `metadata.managedFields`, and as what its API is asked for it."""
+    """A live object with its `metadata.managedFields`, cluster handle and API resource name."""
 
     live: LiveObject
     cluster: str
@@ -53,64 +53,69 @@ class NotedObject:
 
 
 class Components:
-    """Verbs on components. `live` is filled in by whoever can reach clusters."""
+    """Operations on components. `live` is set by the process if it can reach clusters."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
         self.live: LiveObjects | None = None
 
     async def family(self, actor: Actor, id: str) -> Family:
-        """An object with its parents and children. NotFound: none, or not to be seen."""
+        """An object with its owners and children.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
         component, _ = await self._find(actor, id)
         async with self._deps.store.read() as tx:
             others = await tx.components.select(service_id=component.service_id)
-        by_uid = {one.uid: one for one in others if one.uid}
+        by_uid = {sibling.uid: sibling for sibling in others if sibling.uid}
         parents: list[Component] = []
         above = by_uid.get(component.owner_uid)
         while above is not None and above not in parents and above.id != component.id:
             parents.append(above)
             above = by_uid.get(above.owner_uid)
-        children = [one for one in others if component.uid and one.owner_uid == component.uid]
+        children = [
+            sibling for sibling in others if component.uid and sibling.owner_uid == component.uid
+        ]
         return Family(component, tuple(parents), tuple(children))
 
     async def look(self, actor: Actor, id: str) -> LiveObject:
-        """The object as it is now, read as the actor; values of Secrets are hidden.
+        """The live object, read as the actor; values of Secrets are hidden.
 
-        Conflict: there is another object of that name now. NotFound, Forbidden, Unavailable: as
-        the cluster says.
+        Conflict: another object has that name now. NotFound, Forbidden and Unavailable as returned
+        by the cluster.
         """
         return (await self.look_at_managers(actor, id)).live
 
     async def look_at_managers(self, actor: Actor, id: str) -> NotedObject:
-        """The object as `look` shows it, and its cluster's notes of who wrote which field."""
+        """The object as returned by `look`, with its managed fields."""
         component, cluster = await self._find(actor, id)
         live, handle = self._reader(), cluster.handle
         listed = await live.read(actor, handle, discovery_path(component.group, component.version))
         found = listed.get("resources")
         path = object_path(component, found if isinstance(found, list) else [])
-        told = await live.read(actor, handle, path)
-        metadata = told.get("metadata") or {}
+        raw = await live.read(actor, handle, path)
+        metadata = raw.get("metadata") or {}
         if component.uid and metadata.get("uid") != component.uid:
-            raise Conflict(f"{component.kind} {component.name} was made anew: ask again soon")
+            raise Conflict(f"{component.kind} {component.name} was recreated: try again shortly")
         noted = metadata.get("managedFields")
         return NotedObject(
-            LiveObject(component, shown(told), self._deps.clock.now()),
+            LiveObject(component, shown(raw), self._deps.clock.now()),
             handle,
             path.rsplit("/", 2)[1],
             noted if isinstance(noted, list) else [],
         )
 
     async def events(self, actor: Actor, id: str) -> list[ObjectEvent]:
-        """What the cluster tells of an object, newest first, read as the actor."""
+        """Kubernetes events of an object, newest first, read as the actor."""
         component, cluster = await self._find(actor, id)
         if not component.uid:
             return []
         path = events_path(component.namespace, component.uid)
-        told = await self._reader().read(actor, cluster.handle, path)
-        return parsed_events(_items(told), frozenset({component.uid}))
+        response = await self._reader().read(actor, cluster.handle, path)
+        return parsed_events(_items(response), frozenset({component.uid}))
 
     async def service_events(self, actor: Actor, service_id: str) -> list[ObjectEvent]:
-        """What the cluster tells of all objects of a service, newest first."""
+        """Kubernetes events of all objects of a service, newest first."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             service = await tx.services.find(id=service_id, deleted_at=ANY)
@@ -119,12 +124,12 @@ class Components:
             require(actor, Verb.READ, service.target)
             cluster = await find_cluster(tx, service.cluster_id)
             components = await tx.components.select(service_id=service_id)
-        uids = frozenset(one.uid for one in components if one.uid)
-        places = sorted({one.namespace for one in components if one.namespace})
+        uids = frozenset(component.uid for component in components if component.uid)
+        places = sorted({component.namespace for component in components if component.namespace})
         items: list[Any] = []
         for namespace in places[:_MOST_NAMESPACES]:
-            told = await self._reader().read(actor, cluster.handle, events_path(namespace))
-            items += _items(told)
+            response = await self._reader().read(actor, cluster.handle, events_path(namespace))
+            items += _items(response)
         return parsed_events(items, uids)
 
     async def _find(self, actor: Actor, id: str) -> tuple[Component, Cluster]:
@@ -141,10 +146,10 @@ class Components:
 
     def _reader(self) -> LiveObjects:
         if self.live is None:
-            raise Unavailable("this process does not reach clusters")
+            raise Unavailable("this process has no connection to clusters")
         return self.live
 
 
-def _items(told: Any) -> Sequence[Any]:
-    found = told.get("items")
+def _items(response: Any) -> Sequence[Any]:
+    found = response.get("items")
     return found if isinstance(found, list) else []

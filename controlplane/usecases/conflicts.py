@@ -1,4 +1,4 @@
-"""What stands in the way of a change: a sentence for people, and the row itself for programs."""
+"""Conflict errors: a message for users, and the conflicting row for programs."""
 
 from datetime import datetime
 from typing import Any
@@ -10,17 +10,17 @@ _TOLD = ("id", "handle", "name", "namespace", "url", "email")
 
 
 def taken(actor: Actor, row: Any, message: str) -> Conflict:
-    """A name that another row has; which one, as far as the actor may read it."""
+    """Conflict for a name that is already used; includes the other row if the actor may read it."""
     return Conflict(message, current=_state(row) if actor.may(Verb.READ, row.target) else None)
 
 
 def check_unchanged(row: Any, since: datetime | None, what: str) -> None:
-    """Conflict: the row was written after the moment at which the caller has seen it.
+    """Conflict: the row changed after `since`, the time at which the caller read it.
 
-    For rows that the actor may write; without a moment the last one to write wins.
+    For rows that the actor may write. Without `since` the last write wins.
     """
     if since is not None and row.updated_at > since:
-        message = f"{what} was changed at {row.updated_at:%FT%T.%fZ}: read it again, then change it"
+        message = f"{what} was changed at {row.updated_at:%FT%T.%fZ}: read it again, then retry"
         raise Conflict(message, current=_state(row))
 
 

@@ -1,4 +1,4 @@
-"""Agents that have come; those that come at the same time are taken in by one transaction."""
+"""Records agents that connect; agents that connect at the same time share one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +19,9 @@ from fleet.runtime.tasks import finished
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """What an agent that has come is to be told.
+    """The desired state for an agent that connected, and its cluster's updated row.
 
-    `cluster` is as it was noted; of its services, `wanted` tells all.
+    `wanted` contains all services of the cluster.
     """
 
     cluster: Cluster
@@ -29,58 +29,60 @@ class Connected:
 
 
 class Connecting:
-    """Notes that agents have come, and finds what they are to be told."""
+    """Records that agents connected, and reads their desired state."""
 
     def __init__(self, deps: Deps, wants: Wants) -> None:
         self._deps = deps
         self._wants = wants
-        # To its end, though the agent leaves: whoever waits for what is committed is told of it.
+        # Runs to its end even if the agent disconnects: others in the batch wait for the commit.
         self._batches: Batches[tuple[ClusterId, Greeting], Connected] = Batches(
             lambda coming: finished(self._take_in(coming))
         )
 
     async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Connected:
-        """An agent has come. NotFound: its cluster was deleted. Unavailable."""
+        """Records that an agent connected. NotFound: its cluster was deleted. Unavailable."""
         return await self._batches.ask((cluster_id, agent))
 
     async def _take_in(
         self, coming: Sequence[tuple[ClusterId, Greeting]]
     ) -> list[Connected | TowlineError]:
         noted = await self._note(coming)
-        wanted = iter(await self._wants.read([Asked(one.id) for one in noted if one is not None]))
+        wanted = iter(
+            await self._wants.read([Asked(cluster.id) for cluster in noted if cluster is not None])
+        )
         return [
-            Connected(one, next(wanted))
-            if one is not None
+            Connected(cluster, next(wanted))
+            if cluster is not None
             else NotFound("this cluster was deleted")
-            for one in noted
+            for cluster in noted
         ]
 
     async def _note(self, coming: Sequence[tuple[ClusterId, Greeting]]) -> list[Cluster | None]:
-        """The clusters as they are from now on; None: deleted."""
+        """Updates the rows of the agents' clusters and returns them; None for a deleted cluster."""
         now = self._deps.clock.now()
         noted: list[Cluster | None] = []
-        told: dict[str, dict[str, Any]] = {}
+        changes: dict[str, dict[str, Any]] = {}
         async with self._deps.store.write() as tx:
             found = await tx.clusters.lock({id for id, _ in coming})
-            before: dict[str, Cluster] = {one.id: one for one in found}
+            before: dict[str, Cluster] = {cluster.id: cluster for cluster in found}
             after = dict(before)
             for id, agent in coming:
                 if id in after:
-                    told[id] = _columns(agent, now)
-                    after[id] = replace(after[id], **told[id])
+                    changes[id] = _columns(agent, now)
+                    after[id] = replace(after[id], **changes[id])
                     await tx.audit.append([audit_agents.connected(after[id], now)])
                 noted.append(after.get(id))
-            await tx.clusters.change_each(told)
-            wakes = await render_anew(tx, [(before[id], after[id]) for id in told])
-        wakes |= {(CLUSTER, id) for id in told}
-        moved = (id for id in told if before[id].agent_instance != after[id].agent_instance)
+            await tx.clusters.change_each(changes)
+            wakes = await render_anew(tx, [(before[id], after[id]) for id in changes])
+        wakes |= {(CLUSTER, id) for id in changes}
+        moved = (id for id in changes if before[id].agent_instance != after[id].agent_instance)
         for topic, key in (*wakes, *((LINKED, id) for id in moved)):
             self._deps.bus.publish(topic, key)
         return noted
 
 
 def columns_of(about: FactsReport) -> dict[str, Any]:
-    """What a cluster's row holds of its facts."""
+    """The columns of a cluster's row that contain its facts."""
     return {
         "kubernetes_version": about.kubernetes_version,
         "distribution": Distribution(about.distribution) if about.distribution else None,

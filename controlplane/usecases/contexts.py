@@ -1,4 +1,4 @@
-"""Service contexts: saving them by name, and handing their values to templates."""
+"""Service contexts: named configuration and secrets that templates of services read."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ _LONGEST_SECRETS = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What a project, a cluster group or a cluster is to have otherwise; nothing: it follows."""
+    """Override of a context for a project, a cluster group or a cluster; empty removes it."""
 
     layer: Layer
     place_id: str
@@ -40,9 +40,9 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class ContextChange:
-    """What a context is to hold; None leaves it as it is, what is given replaces the whole.
+    """Changes to a context. None leaves a field unchanged; a value replaces the whole field.
 
-    `types` are names of `flow.ValueType` by key; `by_reference`: see `ServiceContext`.
+    `types` maps keys to names of `flow.ValueType`; `by_reference`: see `ServiceContext`.
     """
 
     configuration: Mapping[str, Any] | None = None
@@ -55,7 +55,7 @@ class ContextChange:
 
 @retried
 class Contexts:
-    """Verbs on service contexts."""
+    """Operations on service contexts."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -67,7 +67,7 @@ class Contexts:
             return await tx.contexts.page(query)
 
     async def get(self, actor: Actor, name: str) -> ServiceContext:
-        """By name. NotFound: none, or not to be seen."""
+        """Finds a context by name. NotFound: it does not exist, or the actor may not see it."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             context = await tx.contexts.find(name=name) if name else None
@@ -79,17 +79,17 @@ class Contexts:
     async def of(
         self, actor: Actor, service_ids: Collection[str]
     ) -> dict[str, list[ServiceContext]]:
-        """The contexts bound to services, as far as the actor may read them, by service."""
+        """The contexts bound to services that the actor may read, by service id."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             bound = await _bound(tx, service_ids)
         return {
-            id: [one for one in rows if actor.may(Verb.READ, one.target)]
+            id: [context for context in rows if actor.may(Verb.READ, context.target)]
             for id, rows in bound.items()
         }
 
     async def save(self, actor: Actor, name: str, change: ContextChange) -> ServiceContext:
-        """Create or change the context of this name; its users are rendered anew, each once."""
+        """Creates or changes a context. Each service that uses it is rendered again once."""
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
@@ -118,19 +118,22 @@ class Contexts:
     async def _tell_users(
         self, tx: Transaction, actor: Actor, after: ServiceContext
     ) -> list[Service]:
-        """Have the agents of users hear of secrets that only they fill in. Conflict: a freeze."""
+        """Sends changed secrets of a `by_reference` context to the agents of its services.
+
+        Conflict: a cluster is frozen.
+        """
         users = await _users(tx, after.id)
-        await note_users(tx, [one.id for one in users])
+        await note_users(tx, [service.id for service in users])
         if not after.by_reference:
             return []
         said = [f"of context {after.name}, version {after.secrets_version}"]
-        for one in users:
-            await check_thawed(tx, one.cluster_id)
-            await raise_sequence(self._deps, tx, one, said, actor.email or actor.name)
+        for service in users:
+            await check_thawed(tx, service.cluster_id)
+            await raise_sequence(self._deps, tx, service, said, actor.email or actor.name)
         return users
 
     async def delete(self, actor: Actor, id: str) -> ServiceContext:
-        """Conflict: services still use it."""
+        """Deletes a context. Conflict: services still use it."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             context = await tx.contexts.get(id)
@@ -139,10 +142,10 @@ class Contexts:
             require(actor, Verb.WRITE, context.target)
             users = await _users(tx, id)
             if users:
-                names = ", ".join(sorted(one.name for one in users)[:5])
+                names = ", ".join(sorted(service.name for service in users)[:5])
                 raise Conflict(f"{len(users)} services use context {context.name!r}: {names}")
-            for one in await tx.context_overrides.select(context_id=id):
-                await tx.context_overrides.remove(one.id)
+            for override in await tx.context_overrides.select(context_id=id):
+                await tx.context_overrides.remove(override.id)
             await tx.contexts.remove(id)
             await self._deps.audit(tx, actor, "deleteServiceContext", context.name, id)
         return context
@@ -155,9 +158,10 @@ class Contexts:
         place_id: str,
         configuration: Mapping[str, Any],
     ) -> ContextOverride | None:
-        """Say what a project, cluster group or cluster has otherwise, as a whole; empty ends it.
+        """Replaces a context's override for a project, cluster group or cluster; empty removes it.
 
-        Whoever may change the context and the place may do so; its users are rendered anew.
+        Needs write access to the context and to the place. Services that use the context are
+        rendered again.
         """
         require_member(actor)
         async with self._deps.store.write() as tx:
@@ -200,27 +204,29 @@ class Contexts:
         context: ServiceContext,
         asked: Sequence[Override] | None,
     ) -> bool:
-        """Let exactly these be the overrides of a context; whether that changed anything."""
+        """Replaces all overrides of a context; True if any changed."""
         if asked is None:
             return False
         if len(asked) > _MOST_OVERRIDES:
-            raise Invalid(f"{_MOST_OVERRIDES:,} at most", field="overrides")
+            raise Invalid(f"must have at most {_MOST_OVERRIDES:,} entries", field="overrides")
         held = {
-            (one.layer, one.place_id): dict(one.configuration)
-            for one in await tx.context_overrides.select(context_id=context.id)
+            (override.layer, override.place_id): dict(override.configuration)
+            for override in await tx.context_overrides.select(context_id=context.id)
         }
-        wanted = {(one.layer, one.place_id): dict(one.configuration) for one in asked}
+        wanted = {
+            (override.layer, override.place_id): dict(override.configuration) for override in asked
+        }
         if len(wanted) < len(asked):
-            raise Invalid("names a place twice", field="overrides")
-        # What ends makes room for what begins.
+            raise Invalid("contains a project, group or cluster twice", field="overrides")
+        # Removals come first: they make room for additions.
         places = sorted(held.keys() | wanted.keys(), key=lambda place: (place in wanted, place))
-        moved = [one for one in places if held.get(one, {}) != wanted.get(one, {})]
+        moved = [place for place in places if held.get(place, {}) != wanted.get(place, {})]
         for place in moved:
             await self._override(tx, actor, context, Override(*place, wanted.get(place, {})))
         return bool(moved)
 
     async def overrides(self, actor: Actor, id: str) -> list[ContextOverride]:
-        """What projects, groups and clusters have otherwise than a context says."""
+        """The overrides of a context for projects, groups and clusters."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             context = await tx.contexts.get(id)
@@ -228,12 +234,14 @@ class Contexts:
                 raise NotFound
             require(actor, Verb.READ, context.target)
             found = await tx.context_overrides.select(context_id=id)
-        return sorted(found, key=lambda one: (list(Layer).index(one.layer), one.place_id))
+        return sorted(
+            found, key=lambda override: (list(Layer).index(override.layer), override.place_id)
+        )
 
     async def values(self, actor: Actor, service: Service) -> dict[str, dict[str, Layered]]:
-        """What a service finds in its contexts, by name, and what each value is from.
+        """The context values of a service, by context name, each with its origin.
 
-        Of secret values only that they are there.
+        Secrets are listed without their values.
         """
         require_member(actor)
         require(actor, Verb.READ, service.target)
@@ -241,9 +249,9 @@ class Contexts:
             bound = await _bound(tx, [service.id])
             layers = await layers_of(tx, [service], bound)
         return {
-            one.name: _shown(self._deps, one, layers[service.id, one.id])
-            for one in bound.get(service.id, ())
-            if actor.may(Verb.READ, one.target)
+            context.name: _shown(self._deps, context, layers[service.id, context.id])
+            for context in bound.get(service.id, ())
+            if actor.may(Verb.READ, context.target)
         }
 
     def _changed(self, before: ServiceContext, change: ContextChange) -> ServiceContext:
@@ -261,28 +269,31 @@ class Contexts:
         return replace(before, sealed=sealed, secrets_version=before.secrets_version + 1)
 
     def _is_same(self, before: ServiceContext, secrets: Mapping[str, str]) -> bool:
-        """Whether the secrets are what they were: then nobody has to hear of them."""
+        """True if the secrets are unchanged, so that no agent has to be notified."""
         try:
             return before.secrets_version > 0 and opened(self._deps, before) == dict(secrets)
         except TowlineError:
-            # What no longer opens is mended by being given anew.
+            # A secret that cannot be decrypted is repaired by setting it again.
             return False
 
 
 async def bind(
     deps: Deps, tx: Transaction, actor: Actor, service: Service, context_ids: Collection[str]
 ) -> bool:
-    """Let exactly these contexts be a service's; whether that changed anything."""
+    """Replaces the contexts of a service; True if any changed."""
     if len(context_ids) > MOST_BOUND:
-        raise Invalid(f"{MOST_BOUND} at most", field="contextBindings")
-    held = {one.context_id: one for one in await tx.context_bindings.select(service_id=service.id)}
+        raise Invalid(f"must have at most {MOST_BOUND} entries", field="contextBindings")
+    held = {
+        binding.context_id: binding
+        for binding in await tx.context_bindings.select(service_id=service.id)
+    }
     for id in sorted(set(context_ids) - held.keys()):
         context = await tx.contexts.get(id)
         if context is None:
             raise NotFound
         require(actor, Verb.READ, context.target)
         if context.sealed is not None:
-            # What templates find they may show: it takes what handing out a secret takes.
+            # Templates can expose the secret: binding needs the permission to use secrets.
             require(actor, Verb.USE, Target.within(Kind.SECRET, context.project_id))
         await tx.context_bindings.add(ContextBinding(deps.new_id(), id, service.id))
     gone = held.keys() - set(context_ids)
@@ -295,18 +306,21 @@ async def bind(
 async def values_of(
     deps: Deps, tx: Transaction, services: Sequence[Service]
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """What templates of each service find below `contexts` and `imports`, by the service's id.
+    """Values of `contexts` and `imports` in templates, by service id.
 
-    With `problem` it cannot be rendered, and that says why.
+    An entry `problem` says why a service cannot be rendered.
     """
-    templated = [one for one in services if one.templated]
-    ids = [one.id for one in templated]
+    templated = [service for service in services if service.templated]
+    ids = [service.id for service in templated]
     bound = await _bound(tx, ids)
-    layers = await layers_of(tx, [one for one in templated if one.id in bound], bound)
+    layers = await layers_of(tx, [service for service in templated if service.id in bound], bound)
     imports, problems = await flow_values(tx, ids)
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for id in ids:
-        contexts = {one.name: _values(deps, one, layers[id, one.id]) for one in bound.get(id, ())}
+        contexts = {
+            context.name: _values(deps, context, layers[id, context.id])
+            for context in bound.get(id, ())
+        }
         found[id] = {"contexts": contexts, "imports": imports.get(id, {})}
         if id in problems:
             found[id]["problem"] = {"message": problems[id]}
@@ -317,7 +331,7 @@ def _values(deps: Deps, context: ServiceContext, values: Mapping[str, Layered]) 
     secrets = opened(deps, context)
     if context.by_reference:
         secrets = {key: placeholder(reference(context, key)) for key in secrets}
-    return {**{key: one.value for key, one in values.items()}, **secrets}
+    return {**{key: layered.value for key, layered in values.items()}, **secrets}
 
 
 def _shown(
@@ -336,15 +350,15 @@ async def _keep_override(
     elif before is not None:
         await tx.context_overrides.put(after)
     elif len(await tx.context_overrides.select(context_id=after.context_id)) >= _MOST_OVERRIDES:
-        raise Invalid(f"{_MOST_OVERRIDES:,} overrides of one context at most")
+        raise Invalid(f"at most {_MOST_OVERRIDES:,} overrides per context")
     else:
         await tx.context_overrides.add(after)
 
 
 async def _bound(tx: Transaction, service_ids: Collection[str]) -> dict[str, list[ServiceContext]]:
     rows = await tx.context_bindings.select(service_id=service_ids) if service_ids else []
-    found = await tx.contexts.select(id={one.context_id for one in rows}) if rows else []
-    known = {one.id: one for one in found}
+    found = await tx.contexts.select(id={row.context_id for row in rows}) if rows else []
+    known = {context.id: context for context in found}
     bound: dict[str, list[ServiceContext]] = {}
     for row in rows:
         bound.setdefault(row.service_id, []).append(known[row.context_id])
@@ -357,11 +371,11 @@ async def _users(tx: Transaction, context_id: str) -> list[Service]:
 
 
 async def render_users(tx: Transaction, context_id: str) -> set[str]:
-    """Mark the templated users of a context; their repositories."""
-    users = [one for one in await _users(tx, context_id) if one.templated]
+    """Marks the templated services of a context for rendering; returns their repositories' ids."""
+    users = [service for service in await _users(tx, context_id) if service.templated]
     for service in users:
         await tx.services.change(service.id, source=None)
-    return {one.repository_id for one in users if one.repository_id}
+    return {service.repository_id for service in users if service.repository_id}
 
 
 def _differ(before: ServiceContext | None, after: ServiceContext) -> bool:
@@ -377,15 +391,19 @@ def _content(context: ServiceContext) -> tuple[Any, ...]:
 def _check_project(before: ServiceContext, change: ContextChange) -> None:
     if change.project_id and change.project_id != before.project_id:
         raise Conflict(
-            f"context {before.name!r} stays in its project: delete it and save it in the other"
+            f"context {before.name!r} cannot be moved: delete it and create it in the other project"
         )
 
 
 def _check_secrets(secrets: Mapping[str, str]) -> dict[str, str]:
     if len(secrets) > _MOST_SECRETS:
-        raise Invalid(f"{len(secrets)} secrets, {_MOST_SECRETS} at most", field="secrets")
+        raise Invalid(
+            f"{len(secrets)} secrets, but at most {_MOST_SECRETS} are allowed", field="secrets"
+        )
     for name in secrets:
         check_text(name, "secrets.name")
     if (size := sum(map(len, secrets.values()))) > _LONGEST_SECRETS:
-        raise Invalid(f"{size:,} characters, {_LONGEST_SECRETS:,} at most", field="secrets")
+        raise Invalid(
+            f"{size:,} characters, but at most {_LONGEST_SECRETS:,} are allowed", field="secrets"
+        )
     return dict(secrets)

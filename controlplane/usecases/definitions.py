@@ -1,4 +1,7 @@
-"""What all definitions of services for many clusters have in common: their verbs and checks."""
+"""Operations and checks that all generators of services share.
+
+Generators are global services, service sets and managed namespaces.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -28,14 +31,14 @@ from fleet.source import RepositoryKind
 
 D = TypeVar("D", bound=Owner)
 Fill = Callable[[Transaction, D], Awaitable[D]]
-"""Gives a definition what only its own kind has."""
+"""Fills in the fields that only one kind of generator has."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChange:
-    """What to change of any definition; None leaves it as it is. The project stays for ever.
+    """Changes to any generator. None leaves a field unchanged; the project cannot be changed.
 
-    `selector` has the fields of a selector that change.
+    `selector` contains only the selector fields that change.
     """
 
     name: str | None = None
@@ -46,7 +49,7 @@ class DefinitionChange:
     budget: int | None = None
 
     def columns(self, before: Definition | None = None) -> dict[str, Any]:
-        """The checked fields. Invalid: a value that cannot be."""
+        """The validated fields. Invalid: a value is not allowed."""
         found: dict[str, Any] = {}
         if self.name is not None:
             found["name"] = check_text(self.name, "name")
@@ -63,9 +66,9 @@ class DefinitionChange:
 
 @retried
 class Definitions(Generic[D]):
-    """Verbs that global services, service sets and managed namespaces share.
+    """Operations that global services, service sets and managed namespaces share.
 
-    Rights on a definition are rights on services in its project; on one without a project, on
+    A generator needs the permissions for services of its project; one without a project, for
     services everywhere.
     """
 
@@ -83,111 +86,126 @@ class Definitions(Generic[D]):
             return await rows(tx, self.kind).page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> D:
-        """By id or name. NotFound: none, or not to be seen."""
+        """Finds a generator by id or name.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
         require_member(actor)
         async with self._deps.store.read() as tx:
-            one = await self._find(tx, id, name)
-        require(actor, Verb.READ, one.target)
-        return one
+            definition = await self._find(tx, id, name)
+        require(actor, Verb.READ, definition.target)
+        return definition
 
     async def services(self, actor: Actor, id: str) -> list[Service]:
-        """The services that come from it, as far as the actor may see them."""
-        one = await self.get(actor, id)
+        """The services that a generator created and the actor may see."""
+        definition = await self.get(actor, id)
         async with self._deps.store.read() as tx:
-            found = await tx.services.select(owner_id=one.id)
+            found = await tx.services.select(owner_id=definition.id)
         return [service for service in found if actor.may(Verb.READ, service.target)]
 
     async def delete(self, actor: Actor, id: str) -> D:
-        """Delete it; its services go first, as its policy says. Without any it is gone at once."""
+        """Deletes a generator after its services, which its `on_delete` policy deletes or leaves.
+
+        A generator without services is deleted at once.
+        """
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
-            one = await self._find(tx, id)
-            require(actor, Verb.WRITE, one.target)
+            definition = await self._find(tx, id)
+            require(actor, Verb.WRITE, definition.target)
             await rows(tx, self.kind).change(id, ending_at=now, updated_at=now)
             if not await tx.services.select(owner_id=id, deleted_at=ANY):
-                await forget(tx, one)
+                await forget(tx, definition)
             await self._deps.audit(
-                tx, actor, f"delete{self.noun}", one.name, id, services=one.on_delete.value
+                tx,
+                actor,
+                f"delete{self.noun}",
+                definition.name,
+                id,
+                services=definition.on_delete.value,
             )
         self._wake(id)
-        return replace(one, ending_at=now)
+        return replace(definition, ending_at=now)
 
     async def sync(self, actor: Actor, id: str, *, confirm: int = 0) -> D:
-        """Have it looked at now. `confirm`: so many removals may be made, once."""
+        """Reconciles a generator now. `confirm` allows up to that many deletions, once."""
         require_member(actor)
         check_budget(confirm)
         async with self._deps.store.write() as tx:
-            one = await self._find(tx, id)
-            require(actor, Verb.WRITE, one.target)
+            definition = await self._find(tx, id)
+            require(actor, Verb.WRITE, definition.target)
             if confirm:
                 await rows(tx, self.kind).change(id, confirmed=confirm)
-            await self._deps.audit(tx, actor, f"sync{self.noun}", one.name, id, confirmed=confirm)
+            await self._deps.audit(
+                tx, actor, f"sync{self.noun}", definition.name, id, confirmed=confirm
+            )
         self._wake(id)
-        return replace(one, confirmed=confirm or one.confirmed)
+        return replace(definition, confirmed=confirm or definition.confirmed)
 
     async def _make(self, actor: Actor, blank: D, fill: Fill[D]) -> D:
-        """A new one, kept if the actor may define services there."""
+        """Creates a generator if the actor may create services in its project."""
         async with self._deps.store.write() as tx:
             await check_place(tx, actor, blank.project_id)
-            one = await fill(tx, blank)
-            await check_selector(tx, one)
-            await self._added(tx, actor, one)
-        self._wake(one.id)
-        return one
+            definition = await fill(tx, blank)
+            await check_selector(tx, definition)
+            await self._added(tx, actor, definition)
+        self._wake(definition.id)
+        return definition
 
     async def _renew(
         self, actor: Actor, id: str, columns_of: Callable[[D], dict[str, Any]], fill: Fill[D]
     ) -> D:
-        """One with the columns that are given for what it was."""
+        """Changes the given columns of a generator."""
         async with self._deps.store.write() as tx:
             before = await self._open(tx, actor, id)
             columns = columns_of(before)
             given = replace(before, **columns, updated_at=self._deps.clock.now())
-            one = await fill(tx, given)
-            await check_selector(tx, one)
-            await self._changed(tx, actor, one, list(columns))
+            definition = await fill(tx, given)
+            await check_selector(tx, definition)
+            await self._changed(tx, actor, definition, list(columns))
         self._wake(id)
-        return one
+        return definition
 
-    async def _planned(self, actor: Actor, one: D) -> TargetPlan:
-        """What a definition would do as it is given; for those who may write it."""
-        require(actor, Verb.WRITE, one.target)
-        return await self._targets.plan(one)
+    async def _planned(self, actor: Actor, definition: D) -> TargetPlan:
+        """Previews a reconcile of the given generator, for actors who may write it."""
+        require(actor, Verb.WRITE, definition.target)
+        return await self._targets.plan(definition)
 
-    async def _added(self, tx: Transaction, actor: Actor, one: D) -> None:
-        """Keep a new one. Conflict: the name is taken."""
-        if (known := await rows(tx, self.kind).find(name=one.name)) is not None:
-            raise taken(actor, known, f"a {self.kind.noun} {one.name!r} exists already")
-        await rows(tx, self.kind).add(one)
-        await self._deps.audit(tx, actor, f"create{self.noun}", one.name, one.id)
+    async def _added(self, tx: Transaction, actor: Actor, definition: D) -> None:
+        """Stores a new generator. Conflict: the name is already used."""
+        if (known := await rows(tx, self.kind).find(name=definition.name)) is not None:
+            raise taken(actor, known, f"{self.kind.noun} {definition.name!r} already exists")
+        await rows(tx, self.kind).add(definition)
+        await self._deps.audit(tx, actor, f"create{self.noun}", definition.name, definition.id)
 
-    async def _changed(self, tx: Transaction, actor: Actor, one: D, changed: list[str]) -> None:
-        await rows(tx, self.kind).put(one)
+    async def _changed(
+        self, tx: Transaction, actor: Actor, definition: D, changed: list[str]
+    ) -> None:
+        await rows(tx, self.kind).put(definition)
         await self._deps.audit(
-            tx, actor, f"update{self.noun}", one.name, one.id, changed=sorted(changed)
+            tx, actor, f"update{self.noun}", definition.name, definition.id, changed=sorted(changed)
         )
 
     async def _find(self, tx: Transaction, id: str | None, name: str | None = None) -> D:
         table = rows(tx, self.kind)
-        one = await table.get(id) if id else await table.find(name=name or "")
-        if one is None:
+        definition = await table.get(id) if id else await table.find(name=name or "")
+        if definition is None:
             raise NotFound
-        return one
+        return definition
 
     async def _open(self, tx: Transaction, actor: Actor, id: str) -> D:
-        """One that may be changed. Conflict: it is being deleted."""
-        one = await self._find(tx, id)
-        require(actor, Verb.WRITE, one.target)
-        if one.ending_at is not None:
-            raise Conflict(f"{self.kind.noun} {one.name!r} is being deleted")
-        return one
+        """A generator that can be changed. Conflict: it is being deleted."""
+        definition = await self._find(tx, id)
+        require(actor, Verb.WRITE, definition.target)
+        if definition.ending_at is not None:
+            raise Conflict(f"{self.kind.noun} {definition.name!r} is being deleted")
+        return definition
 
     def _blank(self, change: DefinitionChange) -> Mapping[str, Any]:
-        """The fields of a new one. Invalid: it has no name."""
+        """The fields of a new generator. Invalid: it has no name."""
         columns = change.columns()
         if "name" not in columns:
-            raise Invalid("must be given", field="name")
+            raise Invalid("is required", field="name")
         now = self._deps.clock.now()
         base = {"id": self._deps.new_id(), "inserted_at": now, "updated_at": now}
         return base | {"project_id": change.project_id or None} | columns
@@ -197,7 +215,7 @@ class Definitions(Generic[D]):
 
 
 async def check_place(tx: Transaction, actor: Actor, project_id: str | None) -> None:
-    """Raise unless the actor may define services there: in a project, or everywhere."""
+    """Raises unless the actor may create services in the project, or everywhere without one."""
     if project_id:
         project = await find_project(tx, project_id)
         if not actor.may(Verb.READ, project.target):
@@ -205,9 +223,9 @@ async def check_place(tx: Transaction, actor: Actor, project_id: str | None) -> 
     require(actor, Verb.WRITE, place_for(project_id))
 
 
-async def check_selector(tx: Transaction, one: Definition) -> None:
-    """Invalid: it names a group that there is not."""
-    (await fleet_of(tx)).matching(one.selector, one.project_id)
+async def check_selector(tx: Transaction, definition: Definition) -> None:
+    """Invalid: the selector names a cluster group that does not exist."""
+    (await fleet_of(tx)).matching(definition.selector, definition.project_id)
 
 
 async def template_from(
@@ -219,14 +237,14 @@ async def template_from(
     placeholders: bool = False,
     folders_of: str | None = None,
 ) -> ServiceTemplate:
-    """A template as given, over what it was. Names with placeholders are judged when filled in.
+    """Applies a change to a template. Names with placeholders are validated once they are filled
+    in.
 
-    `folders_of` is the repository that it is completed with where it names none.
-
-    NotFound, Forbidden: the repository is not the actor's to read.
+    `folders_of`: the repository to use if the template names none. NotFound, Forbidden: the actor
+    may not read the repository.
     """
     if change.context_ids or change.sources:
-        raise Invalid("cannot have contexts or further sources yet", field="template")
+        raise Invalid("must not contain contexts or additional sources", field="template")
     beside = change.repository_id or folders_of or await _of_git(tx, before)
     change = replace(change, **await connected(tx, actor, beside, change.helm))
     columns = {name: value for name, value in change.checked().items() if name in FIELDS}
@@ -249,7 +267,7 @@ async def template_from(
 
 
 async def _of_git(tx: Transaction, before: ServiceTemplate | None) -> str | None:
-    """The repository of a template as it was, unless that is a place of charts."""
+    """Id of a template's repository if it is a git repository."""
     if before is None or before.repository_id is None:
         return None
     found = await tx.repositories.get(before.repository_id)

@@ -1,6 +1,6 @@
-"""From a commit to desired state: which services changed, what they render to, who is told.
+"""Brings services up to date with their commits: finds changed services and renders them.
 
-A service is rendered again only if something that its last render read has another git id.
+A service is rendered again only if a path that its last render read has another git id.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ from fleet.source import Commit, Rendered, RepositoryKind, RepositoryState, char
 log = structlog.get_logger(__name__)
 
 _BATCH = 100
-_COLUMNS = tuple(one.name for one in fields(Service))
+_COLUMNS = tuple(column.name for column in fields(Service))
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a look at one service gave: a render, or the reason why there is none."""
+    """Result of one service: a render, or the reason why there is none."""
 
     service: Service | RenderState
     commit: Commit | None
@@ -56,14 +56,15 @@ class _Outcome:
 
     @property
     def revisions(self) -> tuple[str | None, str | None]:
-        """What it would give: the commit and the digest."""
+        """The commit and the digest of the result."""
         commit = self.commit.sha if self.commit else None
         return commit, self.rendered.digest if self.rendered else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Stale:
-    """What a service that is to be rendered stood at, and what its paths are at the commit."""
+    """A service that has to be rendered: its render state, and the git ids of its paths at the
+    commit."""
 
     state: RenderState
     commit: Commit
@@ -72,7 +73,7 @@ class _Stale:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A service to be rendered at a commit; `ids` are git ids of what its last render read."""
+    """A service to render at a commit; `ids` are git ids of the paths that its last render read."""
 
     service: Service
     commit: Commit
@@ -80,15 +81,16 @@ class _Look:
 
 
 class Delivery:
-    """Brings services up to the commits that they should be at."""
+    """Renders services at the commits that they follow."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def deliver(self, repository_id: str, only: Collection[str] | None = None) -> int:
-        """Render what changed in a repository and offer it to agents; how many services.
+        """Renders changed services of a repository, and offers them to agents; returns their
+        number.
 
-        `only` names the services to look at; without it, all of the repository.
+        `only` limits it to these services.
         """
         wanted = {} if only is None else {"id": only}
         async with self._deps.store.read() as tx:
@@ -98,7 +100,7 @@ class Delivery:
             further = await tx.service_sources.select(repository_id=repository_id)
             frozen = await frozen_clusters(tx)
             found = await tx.render_states.select(repository_id=repository_id, **wanted)
-        states = [one for one in found if one.cluster_id not in frozen]
+        states = [state for state in found if state.cluster_id not in frozen]
         commits = self._commits(repository)
         if only is None:
             await wake_users(self._deps, repository.id, commits, further)
@@ -107,19 +109,21 @@ class Delivery:
         return count + await self._render_all(stale) if stale else count
 
     async def _render_all(self, stale: Mapping[str, _Stale]) -> int:
-        """Render services, those first on which others depend; how many were offered to agents."""
+        """Renders services in the order of their dependencies; returns how many changed."""
         async with self._deps.store.read() as tx:
             services = await tx.services.select(id=stale)
             homes = {service.cluster_id for service in services}
             clusters = {c.id: c for c in await tx.clusters.select(id=homes)}
-        # Whoever has changed one meanwhile has asked for another delivery.
-        same = [one for one in services if not _was_changed(stale[one.id].state, one)]
+        # A change made meanwhile has already requested another delivery.
+        same = [
+            service for service in services if not _was_changed(stale[service.id].state, service)
+        ]
         count = 0
         for group in in_order(same):
             for start in range(0, len(group), _BATCH):
                 batch = [
-                    _Look(one, stale[one.id].commit, stale[one.id].ids)
-                    for one in group[start : start + _BATCH]
+                    _Look(service, stale[service.id].commit, stale[service.id].ids)
+                    for service in group[start : start + _BATCH]
                 ]
                 count += await self._keep(await self._outcomes(batch, clusters))
         return count
@@ -127,16 +131,16 @@ class Delivery:
     async def _outcomes(
         self, looks: Sequence[_Look], clusters: Mapping[ClusterId, Cluster]
     ) -> list[_Outcome]:
-        """Render what does not have to wait for other services."""
+        """Renders the services that do not wait for dependencies."""
         services = [look.service for look in looks]
         async with self._deps.store.read() as tx:
             held = await unready(tx, services)
             contexts = await values_of(self._deps, tx, services)
-            sources = await sources_of(tx, [one.id for one in services])
+            sources = await sources_of(tx, [service.id for service in services])
         waiting = [
-            _Outcome(one.service, one.commit, waiting=True)
-            for one in looks
-            if one.service.id in held
+            _Outcome(look.service, look.commit, waiting=True)
+            for look in looks
+            if look.service.id in held
         ]
         free = [look for look in looks if look.service.id not in held]
         rendered = await asyncio.gather(
@@ -162,23 +166,25 @@ class Delivery:
         commits: Mapping[str, Commit],
         states: Iterable[RenderState],
     ) -> tuple[dict[str, _Stale], list[_Outcome]]:
-        """What to render by the service's id, and the services that cannot be."""
+        """The services to render, by id, and the results of those that cannot be rendered."""
         wanted: dict[str, list[RenderState]] = {}
         failed = []
         known = self._deps.manifests.state(repository.id)
-        for one in states:
-            if one.is_settled:
+        for state in states:
+            if state.is_settled:
                 continue
-            if one.wanted_ref in commits:
-                wanted.setdefault(one.wanted_ref, []).append(one)
-            elif (problem := _absence(repository, known, one)) not in (None, one.render_error):
-                failed.append(_Outcome(one, None, error=problem))
+            if state.wanted_ref in commits:
+                wanted.setdefault(state.wanted_ref, []).append(state)
+            elif (problem := _absence(repository, known, state)) not in (None, state.render_error):
+                failed.append(_Outcome(state, None, error=problem))
         stale: dict[str, _Stale] = {}
         for ref, group in wanted.items():
             commit = commits[ref]
-            paths = {path for one in group for path in one.paths}
+            paths = {path for state in group for path in state.paths}
             ids = await self._deps.manifests.trees(repository.id, commit.sha, paths)
-            stale |= {one.id: _Stale(one, commit, ids) for one in group if one.is_stale(ids)}
+            stale |= {
+                state.id: _Stale(state, commit, ids) for state in group if state.is_stale(ids)
+            }
         return stale, failed
 
     async def _render(
@@ -201,14 +207,16 @@ class Delivery:
         return _Outcome(service, commit, rendered, reads, taken=taken, trees=trees)
 
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
-        """Write what came out, in one transaction, then wake agents and watchers."""
-        moved, told, revisions = [], [], []
+        """Writes the results in one transaction, then notifies agents and subscribers."""
+        moved, ledger_entries, revisions = [], [], []
         changes: dict[str, Mapping[str, Any]] = {}
         outcomes = list(outcomes)
         async with self._deps.store.write() as tx:
-            refused = await refusals(tx, (one for each in outcomes for one in each.revisions))
+            refused = await refusals(
+                tx, (revision for each in outcomes for revision in each.revisions)
+            )
             locked = await tx.services.lock({outcome.service.id for outcome in outcomes})
-            now = {one.id: one for one in locked}
+            now = {service.id: service for service in locked}
             for outcome in outcomes:
                 current = now.get(outcome.service.id)
                 if current is None or _was_changed(outcome.service, current):
@@ -220,11 +228,11 @@ class Delivery:
                 if after.revision_id != current.revision_id:
                     revisions.append(_revision(outcome, after))
                 changes[after.id] = columns
-                told += entries
+                ledger_entries += entries
                 moved.append(after)
             await tx.revisions.add_each(revisions)
             await tx.services.change_each(changes)
-            await tx.ledger.append(told)
+            await tx.ledger.append(ledger_entries)
         for service in moved:
             self._deps.bus.publish(SERVICE, service.id)
             self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
@@ -233,7 +241,7 @@ class Delivery:
     def _apply(
         self, outcome: _Outcome, before: Service, refused: Mapping[str | None, RefusedRevision]
     ) -> tuple[Service, list[LedgerEntry]]:
-        """The service after an outcome, and what the ledger is told of it."""
+        """The service after a result, and the ledger entries for it."""
         if outcome.waiting:
             return replace(before, waiting=True, render_error=None), []
         before = replace(before, waiting=False, waived=False)
@@ -305,7 +313,7 @@ async def reads_of(
     rendered: Rendered,
     known: Mapping[str, str | None] | None = None,
 ) -> dict[str, str]:
-    """The git ids of everything that a render read; `known` saves asking again."""
+    """Git ids of all paths that a render read; `known` avoids repeated queries."""
     paths = rendered.reads or (service.folder,)
     ids = dict(known or {})
     more = [path for path in paths if path not in ids]
@@ -314,22 +322,24 @@ async def reads_of(
     return {path: ids.get(path) or "" for path in paths}
 
 
-def _absence(repository: Repository, known: RepositoryState | None, one: RenderState) -> str | None:
-    """Why there is no commit of what a service wants; None: not known yet.
+def _absence(
+    repository: Repository, known: RepositoryState | None, state: RenderState
+) -> str | None:
+    """Reason why a service has no commit to render; None while it is unknown.
 
-    That the server fails is told by the repository. A service says so too that has nothing yet.
+    Fetch errors are shown on the repository, and on services that were never rendered.
     """
     if known is None:
         return None
-    if one.wanted_ref in known.missing:
-        return f"{repository.url} has no {_named(repository, one.wanted_ref)}"
-    if known.error is not None and one.source is None:
+    if state.wanted_ref in known.missing:
+        return f"{repository.url} has no {_named(repository, state.wanted_ref)}"
+    if known.error is not None and state.source is None:
         return f"{repository.url} cannot be read: {known.error}"
     return None
 
 
 def _named(repository: Repository, ref: str) -> str:
-    """What a ref stands for, in words."""
+    """The meaning of a ref, in words."""
     chart = chart_of_ref(ref) if repository.kind is RepositoryKind.HELM else None
     if chart is None:
         return f"branch, tag or commit {ref!r}"
@@ -337,29 +347,32 @@ def _named(repository: Repository, ref: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """A renderer's words as every store takes them: one service's must not fail all others'."""
+    """A renderer's error text that every database accepts.
+
+    Otherwise one service's error would fail the transaction of all others.
+    """
     whole = text.encode("utf-8", "replace").decode()
     return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _difference(before: Service, after: Service) -> dict[str, Any]:
-    """The columns that are to be written."""
+    """The columns that changed."""
     pairs = ((name, getattr(before, name), getattr(after, name)) for name in _COLUMNS)
     return {name: value for name, was, value in pairs if value != was}
 
 
 def _was_changed(before: Service | RenderState, now: Service) -> bool:
-    """Whether people changed the service while it was being rendered."""
+    """True if a user changed the service while it was being rendered."""
     return (before.updated_at, before.pinned) != (now.updated_at, now.pinned)
 
 
 def parameters_of(
     service: Service, cluster: Cluster, given: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What templates may refer to; a render depends only on what it really looks at.
+    """The values that templates can use; a render depends only on the values that it reads.
 
-    `given` is what `contexts.values_of` tells of the service. Invalid: an import of it cannot be
-    had.
+    `given` is the service's entry of `contexts.values_of`. Invalid: an import of the service cannot
+    be resolved.
     """
     if problem := given.get("problem"):
         raise Invalid(problem["message"])
@@ -383,18 +396,20 @@ def parameters_of(
 async def render_anew(
     tx: Transaction, clusters: Iterable[tuple[Cluster, Cluster]]
 ) -> set[tuple[str, str]]:
-    """Mark what may render differently now that clusters have another version or other APIs.
+    """Marks services that may render differently for a changed Kubernetes version or API list.
 
-    Each is given as it was and as it is. The wakes to publish. A service whose result is the same
-    is not rolled out again.
+    Each pair is a cluster before and after the change. Returns the topics and keys to publish.
+    Services with an unchanged result are not rolled out again.
     """
     ids = [after.id for before, after in clusters if _rendered_for(before) != _rendered_for(after)]
     if not ids:
         return set()
     services = await tx.services.select(cluster_id=ids, promoted=False, pinned=None)
-    users = [one for one in services if one.repository_id and one.source is not None]
-    await tx.services.change_each({one.id: {"source": None} for one in users})
-    return {(DELIVER, f"{one.repository_id}/{one.id}") for one in users}
+    users = [
+        service for service in services if service.repository_id and service.source is not None
+    ]
+    await tx.services.change_each({service.id: {"source": None} for service in users})
+    return {(DELIVER, f"{service.repository_id}/{service.id}") for service in users}
 
 
 def _rendered_for(cluster: Cluster) -> tuple[str | None, Sequence[str]]:
@@ -404,7 +419,7 @@ def _rendered_for(cluster: Cluster) -> tuple[str | None, Sequence[str]]:
 def _revision(outcome: _Outcome, service: Service) -> Revision:
     commit = outcome.commit
     if commit is None or outcome.rendered is None or service.revision_id is None:
-        raise ValueError("only a rendered commit makes a revision")
+        raise ValueError("a revision needs a rendered commit")
     return Revision(
         id=service.revision_id,
         service_id=service.id,

@@ -1,4 +1,4 @@
-"""Dependencies between services of a cluster: no cycles, and who waits for whom."""
+"""Dependencies between services of a cluster: no cycles, and which services wait."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -13,30 +13,33 @@ MOST_DEPENDENCIES = 64
 
 
 def check_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of services, each once. Invalid: names the field."""
+    """Service names without duplicates. Invalid: the message names the field."""
     if len(names) > MOST_DEPENDENCIES:
-        raise Invalid(f"{MOST_DEPENDENCIES} at most", field="dependencies")
-    return tuple(dict.fromkeys(check_label(one, "dependencies.name") for one in names))
+        raise Invalid(f"must have at most {MOST_DEPENDENCIES} entries", field="dependencies")
+    return tuple(dict.fromkeys(check_label(name, "dependencies.name") for name in names))
 
 
 async def check_dependencies(tx: Transaction, service: Service) -> None:
-    """Invalid: one of them does not exist in the cluster. Conflict: they would go in a circle."""
+    """Invalid: a dependency does not exist in the cluster.
+
+    Conflict: the dependencies form a cycle.
+    """
     if not service.dependencies:
         return
     others = {s.name: s for s in await tx.services.select(cluster_id=service.cluster_id)}
     others[service.name] = service
     for name in service.dependencies:
         if name not in others:
-            raise Invalid(f"there is no service {name!r} in this cluster", field="dependencies")
+            raise Invalid(f"service {name!r} does not exist in this cluster", field="dependencies")
     way = circle(service.name, lambda name: others[name].dependencies if name in others else ())
     if way:
-        raise Conflict(f"services would wait for each other for ever: {' → '.join(way)}")
+        raise Conflict(f"the dependencies form a cycle: {' → '.join(way)}")
 
 
 async def check_not_needed(tx: Transaction, service: Service) -> None:
-    """Conflict: other services depend on it."""
+    """Conflict: other services depend on the service."""
     rows = await tx.services.select(cluster_id=service.cluster_id)
-    users = sorted(one.name for one in rows if service.name in one.dependencies)
+    users = sorted(row.name for row in rows if service.name in row.dependencies)
     if users:
         raise Conflict(
             f"{', '.join(users[:5])} depend on service {service.name!r}: change them first"
@@ -44,42 +47,46 @@ async def check_not_needed(tx: Transaction, service: Service) -> None:
 
 
 async def unready(tx: Transaction, services: Iterable[Service]) -> set[str]:
-    """Ids of those of some services that have to wait: a dependency is not healthy."""
-    asking = [one for one in services if one.dependencies and not one.waived]
+    """Ids of the services that wait for a dependency that is not healthy."""
+    asking = [service for service in services if service.dependencies and not service.waived]
     if not asking:
         return set()
     rows = await tx.services.select(
-        cluster_id={one.cluster_id for one in asking},
-        name={name for one in asking for name in one.dependencies},
+        cluster_id={service.cluster_id for service in asking},
+        name={name for service in asking for name in service.dependencies},
     )
     healthy = {(r.cluster_id, r.name) for r in rows if r.status is ServiceStatus.HEALTHY}
     return {
-        one.id
-        for one in asking
-        if any((one.cluster_id, name) not in healthy for name in one.dependencies)
+        service.id
+        for service in asking
+        if any((service.cluster_id, name) not in healthy for name in service.dependencies)
     }
 
 
 async def wakes(tx: Transaction, cluster_ids: Collection[str]) -> set[tuple[str, str]]:
-    """What to publish once something in these clusters has become healthy."""
+    """Topics and keys to publish after a service in these clusters became healthy."""
     if not cluster_ids:
         return set()
     waiting = await tx.services.select(cluster_id=cluster_ids, waiting=True)
-    return {(DELIVER, f"{one.repository_id}/{one.id}") for one in waiting if one.repository_id}
+    return {
+        (DELIVER, f"{service.repository_id}/{service.id}")
+        for service in waiting
+        if service.repository_id
+    }
 
 
 def in_order(services: Sequence[Service]) -> list[list[Service]]:
-    """Services in groups: each after the groups that hold what it depends on."""
-    waiting = {(one.cluster_id, one.name): one for one in services}
+    """Groups of services, each after the groups that contain its dependencies."""
+    waiting = {(service.cluster_id, service.name): service for service in services}
     groups: list[list[Service]] = []
     while waiting:
         free = [
-            one
-            for one in waiting.values()
-            if not any((one.cluster_id, name) in waiting for name in one.dependencies)
+            service
+            for service in waiting.values()
+            if not any((service.cluster_id, name) in waiting for name in service.dependencies)
         ]
         group = free or list(waiting.values())
         groups.append(group)
-        for one in group:
-            del waiting[one.cluster_id, one.name]
+        for service in group:
+            del waiting[service.cluster_id, service.name]
     return groups

@@ -1,4 +1,4 @@
-"""Deployment settings: what who installs an agent is told."""
+"""Deployment settings: Helm values for agent installations."""
 
 from dataclasses import dataclass, replace
 
@@ -15,7 +15,7 @@ _LONGEST_VALUES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SettingsChange:
-    """What to change; None leaves it as it is."""
+    """Changes to the deployment settings. None leaves a field unchanged."""
 
     agent_values: str | None = None
     agent_values_templated: bool | None = None
@@ -23,13 +23,13 @@ class SettingsChange:
 
 @retried
 class Deployment:
-    """Verbs on the deployment settings."""
+    """Operations on the deployment settings."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def settings(self, actor: Actor) -> DeploymentSettings:
-        """For whoever may register clusters somewhere."""
+        """The settings, for actors who may register clusters in at least one project."""
         require_any(actor, Verb.WRITE, Target.whole(Kind.CLUSTER))
         async with self._deps.store.read() as tx:
             return await self._kept(tx)
@@ -38,7 +38,9 @@ class Deployment:
         require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))
         text = change.agent_values
         if text is not None and len(text) > _LONGEST_VALUES:
-            raise Invalid(f"{_LONGEST_VALUES:,} characters at most", field="agentHelmValues")
+            raise Invalid(
+                f"must have at most {_LONGEST_VALUES:,} characters", field="agentHelmValues"
+            )
         async with self._deps.store.write() as tx:
             after = replace(await self._kept(tx), updated_at=self._deps.clock.now())
             if text is not None:

@@ -1,4 +1,4 @@
-"""What every use case is given, and the topics on which they wake each other."""
+"""Ports that all operations get, and the topics of the event bus."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,36 +13,39 @@ from fleet.runtime.clock import Clock
 
 _LONGEST_TARGET = 320
 CLUSTER: Final = "cluster"
-"""A cluster row changed; key: cluster id."""
+"""A cluster row changed. Key: cluster id."""
 SERVICE: Final = "service"
-"""A service row changed; key: service id."""
+"""A service row changed. Key: service id."""
 DESIRED: Final = "desired"
-"""The desired state or commands of a cluster changed; key: `<cluster id>/<service id>`."""
+"""The desired state or commands of a cluster changed. Key: `<cluster id>/<service id>`."""
 DELIVER: Final = "deliver"
-"""Services may need a new render; key: `<repository id>/<service id>`, without the latter all."""
+"""Services may need a render. Key: `<repository id>/<service id>`; without a service id, all."""
 PIPELINE: Final = "pipeline"
-"""A pipeline row changed; key: pipeline id."""
+"""A pipeline row changed. Key: pipeline id."""
 ACCESS: Final = "access"
-"""Rights of a user changed; key: user id, empty for everybody's."""
+"""Permissions of a user changed. Key: user id; empty for all users."""
 CLUSTER_JOB: Final = "cluster-job"
-"""A job of a cluster, or its log, moved on; key: job id."""
+"""A cluster job or its log changed. Key: job id."""
 SECRET: Final = "secret"
-"""A secret row, or the keys that seal, changed; key: secret id, empty for the keys."""
+"""A secret row or the encryption keys changed. Key: secret id; empty for the keys."""
 NEWS: Final = "news"
-"""A person wants something sent; no key."""
+"""A user requested a notification. No key."""
 TARGETS: Final = "targets"
-"""A definition is to be looked at anew; key: `<kind>/<id>`, empty for all."""
+"""A generator has to be reconciled. Key: `<kind>/<id>`; empty for all generators."""
 REVOKED: Final = "revoked"
-"""A token was revoked; key: token id."""
+"""A token was revoked. Key: token id."""
 TUNNEL: Final = "tunnel"
-"""An agent's link was claimed or released; key: `<cluster id> <replica id>`, the latter empty."""
+"""An agent's link was claimed or released. Key: `<cluster id> <replica id>`; released: no id."""
 LINKED: Final = "linked"
-"""Another agent than before has begun its Sync call; key: cluster id."""
+"""Another agent instance than before began its Sync call. Key: cluster id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """The ports, handed to each group of verbs; without `writer` nothing goes back to git."""
+    """The ports, passed to every group of operations.
+
+    Without `writer`, nothing is written to git.
+    """
 
     store: Store
     bus: Bus
@@ -52,19 +55,19 @@ class Deps:
     writer: GitWriter | None = None
 
     def new_id(self) -> str:
-        """A fresh id of this moment."""
+        """A new id that contains the present time."""
         return new_id(self.clock.now())
 
     async def audit(
         self, tx: Transaction, actor: Actor, action: str, target: str, target_id: str, **detail: Any
     ) -> None:
-        """Write down, in the same transaction, that an allowed change was made."""
+        """Adds an audit entry for an allowed change in the same transaction."""
         await tx.audit.append([self.audit_entry(actor, action, target, target_id, **detail)])
 
     def audit_entry(
         self, actor: Actor, action: str, target: str, target_id: str, **detail: Any
     ) -> AuditEntry:
-        """The row for an allowed change."""
+        """The audit entry for an allowed change."""
         return AuditEntry(
             at=self.clock.now(),
             actor=(actor.email or actor.name)[:320],

@@ -1,4 +1,4 @@
-"""What a change would do before it is deployed: to one service, or to the whole fleet."""
+"""Previews of a change: its effect on one service, or on all services of a repository."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,7 +27,8 @@ _OBJECTS_A_GROUP = 50
 
 @dataclass(frozen=True, slots=True)
 class ServiceDiff:
-    """What differs between two states of a service; `commit` is what `new` was rendered from."""
+    """Difference between two states of a service; `commit` is the commit that `new` was rendered
+    from."""
 
     service: Service
     old: str | None
@@ -46,7 +47,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class FleetGroup:
-    """Services for which a commit means the same: one render, one difference, or one error."""
+    """Services on which a commit has the same effect: one render, one difference, or one error."""
 
     old: str | None
     new: str | None
@@ -57,10 +58,10 @@ class FleetGroup:
 
 @dataclass(frozen=True, slots=True)
 class FleetDiff:
-    """A commit's effect on all services of its repository that the asker may see.
+    """Effect of a commit on all services of its repository that the actor may see.
 
-    `untouched` services read nothing that the commit changes, or render to what they have.
-    Groups are at most 200, the largest first; `more` counts those left out.
+    `untouched` services read nothing that the commit changes, or render to the same digest.
+    `groups` contains at most 200 groups, the largest first; `more` counts the others.
     """
 
     commit: Commit
@@ -72,13 +73,13 @@ class FleetDiff:
 
 @dataclass(slots=True)
 class _Affected:
-    """Services that share an outcome, while they are being collected."""
+    """Services that share a result, while results are collected."""
 
     members: list[Placed] = field(default_factory=list)
 
 
 class Diffs:
-    """Verbs that compare; they change nothing."""
+    """Operations that compare states; they change nothing."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -92,17 +93,17 @@ class Diffs:
         new: str | None = None,
         old: str | None = None,
     ) -> ServiceDiff:
-        """What a branch, tag or commit would make of a service, or two digests that it has had.
+        """Difference that a ref would make to a service, or between two of its past digests.
 
-        Without `old` it is compared with the present one. NotFound: no such ref, or the service
-        never had a digest. Invalid: it does not render.
+        Without `old`, compares with the present digest. NotFound: the ref does not exist, or the
+        service never had the digest. Invalid: it does not render.
         """
         service, cluster = await self._service(actor, id)
         if ref and not new:
             return await self._of_ref(service, cluster, ref)
         if new and not ref:
             return await self._of_digests(service, cluster, new, old)
-        raise Invalid("give either a ref or a newDigest")
+        raise Invalid("specify either ref or newDigest")
 
     async def _of_ref(self, service: Service, cluster: Cluster, ref: str) -> ServiceDiff:
         if service.repository_id is None:
@@ -123,10 +124,10 @@ class Diffs:
     async def of_fleet(
         self, actor: Actor, repository_id: str, ref: str, only: Collection[str] | None = None
     ) -> FleetDiff:
-        """What a branch, tag or commit would do to every service that follows its repository.
+        """Effect of a branch, tag or commit on every service that follows its repository.
 
-        Services that a pipeline promotes, or that are held, are left out: no merge moves them.
-        `only`: these services of it instead, whatever moves them.
+        Leaves out services that a pipeline promotes or that are pinned, since a merge does not
+        change them. `only` selects services regardless of that.
         """
         require_member(actor)
         async with self._deps.store.read() as tx:
@@ -134,9 +135,11 @@ class Diffs:
             require(actor, Verb.READ, repository.target)
             rows = await tx.services.select(repository_id=repository.id)
             services = [
-                one for one in rows if _is_meant(one, only) and actor.may(Verb.READ, one.target)
+                service
+                for service in rows
+                if _is_meant(service, only) and actor.may(Verb.READ, service.target)
             ]
-            found = await tx.clusters.select(id={one.cluster_id for one in services})
+            found = await tx.clusters.select(id={service.cluster_id for service in services})
         clusters = {cluster.id: cluster for cluster in found}
         commit = await self._deps.manifests.resolve(repository.id, ref)
         affected = await self._affected(repository.id, commit, services)
@@ -175,7 +178,7 @@ class Diffs:
         return await self._had(service, cluster, service.digest) if service.digest else None
 
     async def _had(self, service: Service, cluster: Cluster, digest: str | None) -> Bundle:
-        """A bundle that the service has or had, rendered again if it was lost."""
+        """A bundle that the service has or had, rendered again if the git cache lost it."""
         if digest is None:
             raise NotFound(f"service {service.name!r} was never rendered")
         async with self._deps.store.read() as tx:
@@ -192,17 +195,18 @@ class Diffs:
     async def _affected(
         self, repository_id: RepositoryId, commit: Commit, services: Sequence[Service]
     ) -> list[Service]:
-        """Services whose last render read something that is another thing in this commit."""
-        paths = {path for one in services for path in one.reads or (one.folder,)}
+        """Services whose last render read a path that differs in this commit."""
+        paths = {path for service in services for path in service.reads or (service.folder,)}
         ids = await self._deps.manifests.trees(repository_id, commit.sha, paths)
         affected = [
-            one
-            for one in services
-            if not one.reads or any(ids.get(path) != was for path, was in one.reads.items())
+            service
+            for service in services
+            if not service.reads or any(ids.get(path) != was for path, was in service.reads.items())
         ]
         if len(affected) > _MOST_AFFECTED:
             raise LimitExceeded(
-                f"{len(affected):,} services would be rendered; {_MOST_AFFECTED:,} at most"
+                f"{len(affected):,} services would be rendered, but at most {_MOST_AFFECTED:,} are "
+                "allowed"
             )
         return affected
 
@@ -211,11 +215,15 @@ class Diffs:
     ) -> dict[tuple[str | None, str | None, str | None], _Affected]:
         outcomes: dict[tuple[str | None, str | None, str | None], _Affected] = {}
         for start in range(0, len(services), _BATCH):
-            batch = [one for one in services[start : start + _BATCH] if one.cluster_id in clusters]
-            told = await asyncio.gather(
-                *(self._outcome(one, clusters[one.cluster_id], commit) for one in batch)
+            batch = [
+                service
+                for service in services[start : start + _BATCH]
+                if service.cluster_id in clusters
+            ]
+            results = await asyncio.gather(
+                *(self._outcome(service, clusters[service.cluster_id], commit) for service in batch)
             )
-            for service, (digest, error) in zip(batch, told, strict=True):
+            for service, (digest, error) in zip(batch, results, strict=True):
                 if error is None and digest == service.digest:
                     continue
                 key = (service.digest, digest, error)
@@ -226,7 +234,7 @@ class Diffs:
     async def _outcome(
         self, service: Service, cluster: Cluster, commit: Commit
     ) -> tuple[str | None, str | None]:
-        """The digest that a commit would give, or why it gives none."""
+        """The digest at a commit, or the error of the render."""
         try:
             return await self._render(service, cluster, commit.sha), None
         except TowlineError as error:
@@ -253,7 +261,7 @@ class Diffs:
 
 
 def _is_meant(service: Service, only: Collection[str] | None) -> bool:
-    """Whether a difference is about a service: one of those named, or whatever a merge moves."""
+    """True if the service is one of `only`; without `only`, if a merge can change it."""
     if only is not None:
         return service.id in only
     return not service.promoted and service.pinned is None

@@ -1,8 +1,8 @@
-"""Directories: people and groups that an identity provider keeps here itself, by SCIM.
+"""Directories: users and groups that an identity provider manages here through SCIM (RFC 7644).
 
-Each provider names one service account, whose tokens push for it. They reach nothing but what its
-own directory keeps: its people, and the groups that get their members from it. What a group may,
-somebody here has bound who holds all of it; who is in it, the directory says.
+Each provider uses one service account, whose tokens authenticate its requests. They can only change
+the provider's own users and groups. An administrator binds roles to the groups; the directory sets
+the members.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ MOST_TOLD_BY_NAME = 100
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group and the ids of those whom its directory has put into it."""
+    """A group and the user ids of the members that its directory set."""
 
     group: Group
     members: Collection[str]
@@ -33,41 +33,42 @@ class GroupView:
 
 @retried
 class Directory:
-    """Verbs of a directory. `accounts`: the issuer for which each service account pushes."""
+    """Operations of a directory. `accounts` maps each service account to its issuer."""
 
     def __init__(self, deps: Deps, accounts: Mapping[str, str]) -> None:
         self._deps = deps
         self._accounts = accounts
 
     async def people(self, actor: Actor, wanted: Wanted | None) -> Sequence[User]:
-        """All people of the directory, or those who fit."""
+        """All users of the directory, or those that match."""
         issuer = self._issuer(actor, Kind.USER)
         async with self._deps.store.read() as tx:
             if wanted is None:
                 found = await tx.users.select(issuer=issuer)
             elif wanted.attribute == "username":
-                found = [one for one in await _alike(tx, wanted.value) if one.issuer == issuer]
+                found = [user for user in await _alike(tx, wanted.value) if user.issuer == issuer]
             else:
                 found = await tx.users.select(issuer=issuer, external_id=wanted.value)
-        return [one for one in found if one.external_id is not None]
+        return [user for user in found if user.external_id is not None]
 
     async def person(self, actor: Actor, id: str) -> User:
-        """One of them. NotFound: none, or not of this directory."""
+        """A user of the directory. NotFound: it does not exist, or belongs to another directory."""
         issuer = self._issuer(actor, Kind.USER)
         async with self._deps.store.read() as tx:
             return await self._person(tx, issuer, id)
 
     async def add_person(self, actor: Actor, push: PersonPush) -> User:
-        """Make an account, or keep from now on that of somebody who has signed in by the provider.
+        """Creates an account, or takes over the account of a user who signed in through the
+        provider.
 
-        Conflict: the address is somebody else's.
+        Conflict: the address belongs to another account.
         """
         issuer = self._issuer(actor, Kind.USER)
         address, now = check_address(push.address or ""), self._deps.clock.now()
         async with self._deps.store.write() as tx:
             known = next(iter(await _alike(tx, address)), None)
             if known is not None and not await self._may_keep(tx, known, issuer):
-                raise Conflict(f"there is an account {address} that this directory does not keep")
+                raise Conflict(f"account {address} exists and is not managed by this directory")
             before = known or User(self._deps.new_id(), address, address, now, now)
             kept = replace(before, issuer=issuer, external_id="")
             user = _applied(kept, replace(push, active=push.active is not False), issuer, now)
@@ -79,7 +80,10 @@ class Directory:
         return user
 
     async def change_person(self, actor: Actor, id: str, push: PersonPush) -> User:
-        """Change what is said; somebody who is not active any more is signed out everywhere."""
+        """Changes the given fields.
+
+        Revokes all tokens and sessions of a user who becomes inactive.
+        """
         issuer = self._issuer(actor, Kind.USER)
         async with self._deps.store.write() as tx:
             before = await self._person(tx, issuer, id)
@@ -96,7 +100,7 @@ class Directory:
         return user
 
     async def remove_person(self, actor: Actor, id: str) -> None:
-        """Let somebody go: disabled, in none of its groups, and no longer kept by it."""
+        """Disables a user, removes it from the directory's groups, and stops managing it."""
         issuer = self._issuer(actor, Kind.USER)
         async with self._deps.store.write() as tx:
             before = await self._person(tx, issuer, id)
@@ -104,7 +108,7 @@ class Directory:
             user = replace(gone, external_id=None)
             await tx.users.put(user)
             rows = await tx.memberships.select(user_id=id, issuer=issuer)
-            await tx.memberships.remove_each([one.id for one in rows])
+            await tx.memberships.remove_each([row.id for row in rows])
             ended = await self._ended(tx, before, user)
             await self._deps.audit(
                 tx, actor, "disableUser", user.email, id, directory=issuer, removed=True
@@ -112,7 +116,7 @@ class Directory:
         self._tell(id, ended)
 
     async def groups(self, actor: Actor, wanted: Wanted | None) -> Sequence[Group]:
-        """All groups that get their members from the provider, or those that fit."""
+        """All groups with members from the provider, or those that match."""
         issuer = self._issuer(actor, Kind.GROUP)
         async with self._deps.store.read() as tx:
             column = "name" if wanted and wanted.attribute == "displayname" else "external_id"
@@ -123,21 +127,21 @@ class Directory:
         """Groups with their members."""
         issuer = self._issuer(actor, Kind.GROUP)
         async with self._deps.store.read() as tx:
-            ids = [one.id for one in groups if one.issuer == issuer]
+            ids = [group.id for group in groups if group.issuer == issuer]
             rows = await tx.memberships.select(group_id=ids, issuer=issuer) if ids else []
         held: dict[str, list[str]] = {}
         for row in rows:
             held.setdefault(row.group_id, []).append(row.user_id)
-        return [GroupView(one, held.get(one.id, ())) for one in groups]
+        return [GroupView(group, held.get(group.id, ())) for group in groups]
 
     async def group(self, actor: Actor, id: str) -> Group:
-        """One of them. NotFound: none, or not of this provider."""
+        """A group of the directory. NotFound: it does not exist, or belongs to another provider."""
         issuer = self._issuer(actor, Kind.GROUP)
         async with self._deps.store.read() as tx:
             return await self._group(tx, issuer, id)
 
     async def add_group(self, actor: Actor, push: GroupPush) -> Group:
-        """A group without any role, with its members. Conflict: the name is taken."""
+        """Creates a group with members and without roles. Conflict: the name is already used."""
         issuer = self._issuer(actor, Kind.GROUP)
         name, now = check_text(push.name or "", "displayName"), self._deps.clock.now()
         group = Group(self._deps.new_id(), name, now, now, issuer=issuer)
@@ -153,7 +157,7 @@ class Directory:
         return group
 
     async def change_group(self, actor: Actor, id: str, push: GroupPush) -> Group:
-        """Change the name, or who is in it; from now on sign-ins leave it alone."""
+        """Changes the name or the members. From then on sign-ins do not change the members."""
         issuer = self._issuer(actor, Kind.GROUP)
         async with self._deps.store.write() as tx:
             before = await self._group(tx, issuer, id)
@@ -174,7 +178,7 @@ class Directory:
         return group
 
     async def remove_group(self, actor: Actor, id: str) -> None:
-        """Delete a group and the roles that are bound to it."""
+        """Deletes a group and its role bindings."""
         issuer = self._issuer(actor, Kind.GROUP)
         async with self._deps.store.write() as tx:
             group = await self._group(tx, issuer, id)
@@ -183,30 +187,33 @@ class Directory:
         self._deps.bus.publish(ACCESS)
 
     def _issuer(self, actor: Actor, kind: Kind) -> str:
-        """For whom the caller pushes. Forbidden: for nobody, or without the right."""
+        """The issuer of the caller.
+
+        Forbidden: the caller belongs to no issuer, or lacks the permission.
+        """
         require(actor, Verb.WRITE, Target.whole(kind))
         is_account = actor.kind is ActorKind.SERVICE_ACCOUNT
         issuer = self._accounts.get(actor.email) if is_account else None
         if issuer is None:
             raise Forbidden(
-                f"{actor.email or actor.name} is the scim_account of no identity provider"
+                f"{actor.email or actor.name} is not the scim_account of any identity provider"
             )
         return issuer
 
     async def _person(self, tx: Transaction, issuer: str, id: str) -> User:
         user = await tx.users.get(id)
         if user is None or user.issuer != issuer or user.external_id is None:
-            raise NotFound(f"this directory keeps nobody with the id {id[:40]}")
+            raise NotFound(f"this directory has no user with the id {id[:40]}")
         return user
 
     async def _group(self, tx: Transaction, issuer: str, id: str) -> Group:
         group = await tx.groups.get(id)
         if group is None or group.issuer != issuer:
-            raise NotFound(f"this directory keeps no group with the id {id[:40]}")
+            raise NotFound(f"this directory has no group with the id {id[:40]}")
         return group
 
     async def _may_keep(self, tx: Transaction, user: User, issuer: str) -> bool:
-        """Whether an account is of the provider, and kept by no directory yet."""
+        """True if the account belongs to the provider and no directory manages it yet."""
         if user.kind is not UserKind.PERSON or user.external_id is not None:
             return False
         login = await tx.logins.find(user_id=user.id, issuer=issuer)
@@ -215,31 +222,31 @@ class Directory:
     async def _set_members(
         self, tx: Transaction, issuer: str, group: Group, push: GroupPush
     ) -> frozenset[str]:
-        """Those who came or went. Invalid: somebody whom the directory does not keep.
+        """Ids of the users who were added or removed. Members that a user added here are kept.
 
-        Whom somebody here has put into the group stays in it.
+        Invalid: the directory does not manage one of the users.
         """
         if not push.edits:
             return frozenset()
         rows = await tx.memberships.select(group_id=group.id)
-        synced = {one.user_id: one.id for one in rows if one.issuer == issuer}
+        synced = {row.user_id: row.id for row in rows if row.issuer == issuer}
         wanted = push.members(synced)
-        new = wanted - {one.user_id for one in rows}
+        new = wanted - {row.user_id for row in rows}
         await self._require_kept(tx, issuer, new)
         now = self._deps.clock.now()
         await tx.memberships.add_each(
             Membership(self._deps.new_id(), group.id, id, now, issuer) for id in sorted(new)
         )
         gone = frozenset(synced) - wanted
-        await tx.memberships.remove_each([synced[one] for one in gone])
+        await tx.memberships.remove_each([synced[user_id] for user_id in gone])
         return new | gone
 
     async def _require_kept(self, tx: Transaction, issuer: str, ids: Collection[str]) -> None:
         known = await tx.users.select(issuer=issuer, id=list(ids)) if ids else []
-        unknown = set(ids) - {one.id for one in known if one.external_id is not None}
+        unknown = set(ids) - {user.id for user in known if user.external_id is not None}
         if unknown:
             first = min(unknown)
-            raise Invalid(f"nobody here has the id {first}", field="members")
+            raise Invalid(f"no user has the id {first}", field="members")
 
     async def _ended(self, tx: Transaction, before: User, user: User) -> list[str]:
         if user.disabled_at is None or before.disabled_at is not None:
@@ -256,9 +263,9 @@ class Directory:
 
 
 def _applied(user: User, push: PersonPush, issuer: str, now: datetime) -> User:
-    """The account as the directory says; the same if nothing changes.
+    """The account with the directory's changes; the same object if nothing changes.
 
-    Who was disabled by somebody here stays so, whatever the directory says.
+    An account that a user disabled here stays disabled.
     """
     changed = user
     if push.address is not None:
@@ -281,19 +288,19 @@ def _action(before: User, after: User) -> str:
 
 
 async def _alike(tx: Transaction, address: str) -> list[User]:
-    """The account with an address in whichever case, if there is one."""
+    """The account with an address, compared without case; at most one."""
     exact = await tx.users.select(email={address, address.lower()})
     if exact:
-        return sorted(exact, key=lambda one: one.email != address)
+        return sorted(exact, key=lambda user: user.email != address)
     page = await tx.users.page(PageQuery(MOST_ROWS_A_PAGE, text=address))
-    return [one for one in page.items if one.email.lower() == address.lower()]
+    return [item for item in page.items if item.email.lower() == address.lower()]
 
 
 async def _require_unused(tx: Transaction, user: User) -> None:
-    if any(one.id != user.id for one in await _alike(tx, user.email)):
-        raise Conflict(f"there is an account {user.email} already")
+    if any(account.id != user.id for account in await _alike(tx, user.email)):
+        raise Conflict(f"account {user.email} already exists")
 
 
 async def _require_free(tx: Transaction, name: str) -> None:
     if await tx.groups.find(name=name) is not None:
-        raise Conflict(f"there is a group {name!r} already")
+        raise Conflict(f"group {name!r} already exists")

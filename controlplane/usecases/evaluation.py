@@ -1,4 +1,7 @@
-"""What definitions want at this moment. Whatever cannot be found out makes it incomplete."""
+"""Evaluates generators: the services that they should create now.
+
+If any input is unavailable, the evaluation is incomplete.
+"""
 
 from dataclasses import replace
 
@@ -28,55 +31,61 @@ Owner = GlobalService | ServiceSet | ManagedNamespace
 
 
 class NoHosting:
-    """Where nobody can ask for open requests."""
+    """Placeholder for processes that cannot list open pull requests."""
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
     ) -> list[OpenRequest]:
-        raise Unavailable("this process cannot ask for open requests to merge")
+        raise Unavailable("this process cannot list open pull requests")
 
 
 class Evaluator:
-    """Looks at clusters, folders and open requests."""
+    """Reads clusters, folders and open pull requests."""
 
     def __init__(self, deps: Deps, hosting: Hosting | None = None) -> None:
         self._deps = deps
         self.hosting = hosting or NoHosting()
 
-    async def evaluate(self, one: Owner) -> Evaluation:
-        """What a definition wants now; the store's errors are raised, all others are told."""
-        if one.ending_at is not None:
+    async def evaluate(self, definition: Owner) -> Evaluation:
+        """Evaluates a generator.
+
+        Store errors are raised; all others become problems of the result.
+        """
+        if definition.ending_at is not None:
             return Evaluation()
         async with self._deps.store.read() as tx:
             fleet = await fleet_of(tx)
         try:
-            if isinstance(one, GlobalService):
-                return await self._global(one, fleet)
-            if isinstance(one, ServiceSet):
-                return await self._set(one, fleet)
-            return await self._namespace(one, fleet)
+            if isinstance(definition, GlobalService):
+                return await self._global(definition, fleet)
+            if isinstance(definition, ServiceSet):
+                return await self._set(definition, fleet)
+            return await self._namespace(definition, fleet)
         except TowlineError as error:
             return Evaluation(problems=(error.message,))
 
-    async def _global(self, one: GlobalService, fleet: Fleet) -> Evaluation:
+    async def _global(self, definition: GlobalService, fleet: Fleet) -> Evaluation:
         async with self._deps.store.read() as tx:
-            template, home = await template_of(tx, one)
+            template, home = await template_of(tx, definition)
             await _check_repository(tx, template)
             patches = {
-                row.cluster_id: row.patch for row in await tx.overrides.select(global_id=one.id)
+                row.cluster_id: row.patch
+                for row in await tx.overrides.select(global_id=definition.id)
             }
-        clusters = [c for c in fleet.matching(one.selector, one.project_id) if c.id != home]
+        clusters = [
+            c for c in fleet.matching(definition.selector, definition.project_id) if c.id != home
+        ]
         return Evaluation(stamped(template, clusters, patches))
 
-    async def _set(self, one: ServiceSet, fleet: Fleet) -> Evaluation:
-        clusters = fleet.matching(one.selector, one.project_id)
-        sources = one.generator
+    async def _set(self, definition: ServiceSet, fleet: Fleet) -> Evaluation:
+        clusters = fleet.matching(definition.selector, definition.project_id)
+        sources = definition.generator
         found = Found()
         if sources.folders is not None:
             found = replace(found, folders=await self._folders(sources.folders))
         if sources.requests is not None:
             found = replace(found, requests=await self._requests(sources.requests))
-        evaluation = generated(one, clusters, found)
+        evaluation = generated(definition, clusters, found)
         async with self._deps.store.read() as tx:
             for template in {
                 w.template.repository_id: w.template for w in evaluation.wanted
@@ -91,7 +100,7 @@ class Evaluator:
         listed = await manifests.folders(repository, commit.sha, source.base, source.depth)
         found = tuple(sorted(path for path in listed if source.fits(path)))
         if len(found) > MOST_FOLDERS:
-            raise Invalid(f"{len(found):,} folders fit, {MOST_FOLDERS:,} at most")
+            raise Invalid(f"{len(found):,} folders match, but at most {MOST_FOLDERS:,} are allowed")
         return found
 
     async def _requests(self, source: RequestSource) -> tuple[OpenRequest, ...]:
@@ -99,11 +108,11 @@ class Evaluator:
         found = await self.hosting.open_requests(repository, source.provider)
         return tuple(chosen(source, found, self._deps.clock.now()))
 
-    async def _namespace(self, one: ManagedNamespace, fleet: Fleet) -> Evaluation:
-        content = await self._deps.manifests.keep(make_bundle(one.objects()).data)
-        clusters = fleet.matching(one.selector, one.project_id)
-        wanted = [Wanted(c.id, one.keeper(), content) for c in clusters]
-        if (inside := one.placed()) is not None:
+    async def _namespace(self, definition: ManagedNamespace, fleet: Fleet) -> Evaluation:
+        content = await self._deps.manifests.keep(make_bundle(definition.objects()).data)
+        clusters = fleet.matching(definition.selector, definition.project_id)
+        wanted = [Wanted(c.id, definition.keeper(), content) for c in clusters]
+        if (inside := definition.placed()) is not None:
             async with self._deps.store.read() as tx:
                 await _check_repository(tx, inside)
             wanted += [Wanted(c.id, inside) for c in clusters]
@@ -111,27 +120,29 @@ class Evaluator:
 
 
 async def fleet_of(tx: Transaction) -> Fleet:
-    """The clusters and their groups as they are now."""
+    """The present clusters and cluster groups."""
     return Fleet(tuple(await tx.clusters.select()), tuple(await tx.cluster_groups.select()))
 
 
-async def template_of(tx: Transaction, one: GlobalService) -> tuple[ServiceTemplate, str | None]:
-    """What a global service hands on, and the cluster of the service it is taken from.
+async def template_of(
+    tx: Transaction, definition: GlobalService
+) -> tuple[ServiceTemplate, str | None]:
+    """The template of a global service, and the cluster id of the service that it copies.
 
-    Invalid: that service is gone.
+    Invalid: that service was deleted.
     """
-    if one.source_id is None:
-        if one.template is None:
-            raise Invalid("the definition has neither a service nor a template")
-        return one.template, None
-    source = await tx.services.get(one.source_id)
+    if definition.source_id is None:
+        if definition.template is None:
+            raise Invalid("the global service has neither a source service nor a template")
+        return definition.template, None
+    source = await tx.services.get(definition.source_id)
     if source is None:
-        raise Invalid("the service that this global service hands on is gone: give a template")
+        raise Invalid("the source service of this global service was deleted: set a template")
     return ServiceTemplate.of(source), source.cluster_id
 
 
 async def _check_repository(tx: Transaction, template: ServiceTemplate) -> None:
     if template.repository_id is None:
-        raise Invalid("the template names no repository")
+        raise Invalid("the template has no repository")
     if await tx.repositories.get(template.repository_id) is None:
-        raise Invalid(f"there is no repository {template.repository_id}, which the template names")
+        raise Invalid(f"the template's repository {template.repository_id} does not exist")

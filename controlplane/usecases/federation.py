@@ -1,4 +1,4 @@
-"""Users of identity providers: who they are here, and keeping their groups as the provider says."""
+"""Federated users: maps users of identity providers to accounts, and syncs their groups."""
 
 from datetime import datetime
 
@@ -14,23 +14,23 @@ MOST_GROUPS = 1000
 
 
 class Federation:
-    """Turns what an identity provider says into a user of this installation."""
+    """Maps the claims of an identity provider to a user of this installation."""
 
     def __init__(self, deps: Deps, issuers: Issuers) -> None:
         self._deps = deps
         self.issuers = issuers
 
     async def user_of(self, token: str) -> tuple[User, datetime]:
-        """The user behind an ID token, and when it ends. Unauthenticated: it is not good."""
+        """The user of an ID token, and its expiry. Unauthenticated: the token is invalid."""
         claims = await self.issuers.verify(token)
         return await self.admit(claims), claims.expires_at
 
     async def admit(self, claims: Claims) -> User:
-        """The user whom claims speak of, made if new, in the groups that the claims name.
+        """The user that the claims identify, created if new, in the groups that the claims name.
 
-        Forbidden: in none of the groups that the issuer's users need; their sessions end.
-        Conflict: somebody else has the address, and the issuer does not vouch for it; or a
-        directory keeps the account, and somebody else signs in to it.
+        Forbidden: the user is in none of the groups that the issuer requires; the user's sessions
+        end. Conflict: another account has the address and the issuer does not verify it, or a
+        directory manages the account and another identity signs in to it.
         """
         required = next((i.required for i in self.issuers.known() if i.url == claims.issuer), ())
         admitted = not required or not set(required).isdisjoint(claims.groups or ())
@@ -43,7 +43,7 @@ class Federation:
         if user is None or not admitted:
             if user is not None:
                 await self._expel(user)
-            raise Forbidden(f"{claims.issuer} says that you are in none of the groups needed here")
+            raise Forbidden(f"according to {claims.issuer}, you are in none of the required groups")
         return user
 
     async def _user(self, tx: Transaction, claims: Claims, *, make: bool) -> User | None:
@@ -61,55 +61,55 @@ class Federation:
             await tx.users.add(user)
             await self._deps.audit(tx, SYSTEM, "createUser", email, user.id, issuer=claims.issuer)
         elif user.issuer is not None and await tx.logins.find(user_id=user.id) is not None:
-            # A directory says which id and address an account has, but not whose it is.
+            # A directory sets the id and the address of an account, but does not prove who owns it.
             raise Conflict(
-                f"somebody else signs in to the account {user.email}: an administrator can give "
-                "that one another address, and the directory push you anew"
+                f"another identity signs in to the account {user.email}: an administrator must "
+                "change that account's address, then the directory must push you again"
             )
         login = Login(self._deps.new_id(), claims.issuer, claims.subject, user.id, now)
         await tx.logins.add(login)
         return user
 
     async def _kept(self, tx: Transaction, claims: Claims) -> User | None:
-        """Whom the issuer's directory has pushed under the id that it signs in with.
+        """The user that the issuer's directory pushed with the id of this sign-in.
 
-        Entra ID names people to each program otherwise, and by their object id to all.
+        Entra ID uses a different subject for each application, but the same object id (`oid`).
         """
         ids = [claims.subject, claims.every.get("oid")]
-        named = [one for one in ids if isinstance(one, str) and one]
+        named = [candidate for candidate in ids if isinstance(candidate, str) and candidate]
         return await tx.users.find(issuer=claims.issuer, external_id=named)
 
     async def _by_address(self, tx: Transaction, claims: Claims, email: str) -> User | None:
         user = await tx.users.find(email=email[:320])
         if user is not None and user.kind is not UserKind.PERSON:
-            raise Conflict(f"{email} is a service account here: nobody signs in as one")
+            raise Conflict(f"{email} is a service account, which cannot sign in")
         if user is not None and not (claims.email and claims.email_verified):
             raise Conflict(
-                f"an account {email} exists, and {claims.issuer} does not vouch for the address: "
+                f"account {email} exists, but {claims.issuer} does not verify the address: "
                 "ask an administrator"
             )
         return user
 
     async def _sync_groups(self, tx: Transaction, user: User, claims: Claims) -> bool:
-        """Make the memberships that came from the issuer what it says now; whether any changed.
+        """Syncs memberships from the issuer with the claims; True if any changed.
 
-        Who is in a group that its directory has pushed, only that says.
+        Only the directory changes members of groups that it pushed.
         """
         if claims.groups is None:
             return False
         named = frozenset(claims.groups[:MOST_GROUPS])
         every = await tx.groups.select(issuer=claims.issuer)
-        pushed = {one.id for one in every if one.external_id is not None}
-        wanted = [one for one in every if one.name in named and one.id not in pushed]
+        pushed = {group.id for group in every if group.external_id is not None}
+        wanted = [group for group in every if group.name in named and group.id not in pushed]
         held = await tx.memberships.select(user_id=user.id)
-        others = {one.group_id for one in held if one.issuer != claims.issuer}
+        others = {membership.group_id for membership in held if membership.issuer != claims.issuer}
         synced = {
-            one.group_id: one
-            for one in held
-            if one.issuer == claims.issuer and one.group_id not in pushed
+            membership.group_id: membership
+            for membership in held
+            if membership.issuer == claims.issuer and membership.group_id not in pushed
         }
         ids = {group.id for group in wanted}
-        gone = [one for group, one in synced.items() if group not in ids]
+        gone = [membership for group, membership in synced.items() if group not in ids]
         for membership in gone:
             await tx.memberships.remove(membership.id)
         new = [group for group in wanted if group.id not in synced.keys() | others]
@@ -123,7 +123,7 @@ class Federation:
                 user.email,
                 user.id,
                 joined=[group.name for group in new],
-                left=[one.group_id for one in gone],
+                left=[membership.group_id for membership in gone],
             )
         return bool(gone or new)
 
@@ -133,7 +133,7 @@ class Federation:
         )
 
     async def _expel(self, user: User) -> None:
-        """End what somebody has opened whom the provider has let go."""
+        """Ends all tokens of a user whom the provider no longer admits."""
         async with self._deps.store.write() as tx:
             ended = await end_tokens(tx, self._deps, user.id)
             await self._deps.audit(tx, SYSTEM, "expelUser", user.email, user.id)

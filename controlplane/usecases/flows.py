@@ -1,4 +1,4 @@
-"""Exports and imports of services: saving them, and asking what flows where."""
+"""Configuration flow: exports and imports of services."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ from fleet.errors import Conflict, Invalid, NotFound
 
 @dataclass(frozen=True, slots=True)
 class FlowView:
-    """What a service exports and imports, and what its imports come to now."""
+    """Exports and imports of a service, and the present values of its imports."""
 
     service: Service
     exports: tuple[Export, ...]
@@ -51,13 +51,16 @@ class FlowView:
 
 @retried
 class Flows:
-    """Verbs on configuration flow."""
+    """Operations on configuration flow."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def get(self, actor: Actor, service_id: str) -> FlowView:
-        """What a service exports and imports; who may see it sees where its values come from."""
+        """Exports and imports of a service.
+
+        Everybody who may see it also sees the origin of its values.
+        """
         require_member(actor)
         async with self._deps.store.read() as tx:
             service = await find_service(tx, service_id)
@@ -74,9 +77,9 @@ class Flows:
         )
 
     async def affected(self, actor: Actor, service_id: str) -> list[Service]:
-        """All that import from a service, also by way of others, in the order of a roll-out.
+        """Services that import from a service, directly or indirectly, in rollout order.
 
-        Those that the actor may not see are left out.
+        Leaves out services that the actor may not see.
         """
         require_member(actor)
         async with self._deps.store.read() as tx:
@@ -85,7 +88,7 @@ class Flows:
             graph = await graph_of(tx, await downstream(tx, [service.id]))
             found = affected(_alone(graph), service.id)
             services = await tx.services.select(id=found) if found else []
-        rows: dict[str, Service] = {one.id: one for one in services}
+        rows: dict[str, Service] = {service.id: service for service in services}
         return [rows[id] for id in found if actor.may(Verb.READ, rows[id].target)]
 
     async def save(
@@ -95,15 +98,14 @@ class Flows:
         exports: Sequence[Export] | None,
         imports: Sequence[Import] | None,
     ) -> FlowView:
-        """Let a service export and import exactly this; None leaves either as it is.
+        """Replaces the exports or imports of a service; None leaves either unchanged.
 
-        Importers whose values change are rendered anew, each once, those first that others import
-        from. Conflict: the imports would go in a circle; an export is in use; the cluster is
-        frozen.
+        Importers whose values change are rendered again once, in the order of their imports.
+        Conflict: the imports form a cycle, an export is in use, or the cluster is frozen.
         """
         require_member(actor)
-        _check_names([one.name for one in exports or ()], "exports")
-        _check_names([one.alias for one in imports or ()], "imports")
+        _check_names([export.name for export in exports or ()], "exports")
+        _check_names([imported.alias for imported in imports or ()], "imports")
         async with self._deps.store.write() as tx:
             service = await find_defined(tx, service_id)
             require(actor, Verb.WRITE, service.target)
@@ -116,7 +118,7 @@ class Flows:
                 await self._set_imports(tx, actor, service, imports)
             graph = await graph_of(tx, whole | await upstream(tx, [service.id]))
             if way := cycle(graph, service.id):
-                raise Conflict(f"values would go in a circle: {' → '.join(way)}")
+                raise Conflict(f"the imports form a cycle: {' → '.join(way)}")
             stale = await self._mark(tx, before, graph, service)
             await tx.ledger.append([self._entry(service, actor)])
             await self._deps.audit(tx, actor, "saveServiceFlow", service.name, service.id)
@@ -126,16 +128,24 @@ class Flows:
     async def _set_exports(
         self, tx: Transaction, service: Service, exports: Sequence[Export]
     ) -> None:
-        wanted = {one.name: check_export(one) for one in exports}
+        wanted = {export.name: check_export(export) for export in exports}
         uses = await tx.service_imports.select(source_id=service.id)
-        lost = [one for one in uses if one.export not in wanted and one.default is None]
-        held = {one.name: one for one in await tx.service_exports.select(service_id=service.id)}
-        await refuse_in_use(tx, service, [one for one in lost if one.export in held])
+        lost = [use for use in uses if use.export not in wanted and use.default is None]
+        held = {
+            service_export.name: service_export
+            for service_export in await tx.service_exports.select(service_id=service.id)
+        }
+        await refuse_in_use(tx, service, [use for use in lost if use.export in held])
         for row in held.values():
             await tx.service_exports.remove(row.id)
-        for one in wanted.values():
+        for export in wanted.values():
             row = ServiceExport(
-                self._deps.new_id(), service.id, one.name, one.type, one.value, one.shared
+                self._deps.new_id(),
+                service.id,
+                export.name,
+                export.type,
+                export.value,
+                export.shared,
             )
             await tx.service_exports.add(row)
 
@@ -144,18 +154,23 @@ class Flows:
     ) -> None:
         for row in await tx.service_imports.select(service_id=service.id):
             await tx.service_imports.remove(row.id)
-        for one in imports:
-            check_name(one.alias, "imports.alias")
-            await _check_source(tx, actor, service, one)
+        for imported in imports:
+            check_name(imported.alias, "imports.alias")
+            await _check_source(tx, actor, service, imported)
             row = ServiceImport(
-                self._deps.new_id(), service.id, one.alias, one.source, one.export, one.default
+                self._deps.new_id(),
+                service.id,
+                imported.alias,
+                imported.source,
+                imported.export,
+                imported.default,
             )
             await tx.service_imports.add(row)
 
     async def _mark(
         self, tx: Transaction, before: Graph, after: Graph, service: Service
     ) -> list[Service]:
-        """Mark whose values are others now; those services in the order of a roll-out."""
+        """Marks services with changed values for rendering; returns them in rollout order."""
         ids = changed(resolve(before), resolve(after)) & after.keys()
         ids |= {service.id} if _own(before, service) != _own(after, service) else set()
         rows = await tx.services.select(id=ids, templated=True) if ids else []
@@ -166,9 +181,9 @@ class Flows:
 
     def _wake(self, service: Service, stale: Iterable[Service]) -> None:
         self._deps.bus.publish(SERVICE, service.id)
-        for one in stale:
-            if one.repository_id:
-                self._deps.bus.publish(DELIVER, f"{one.repository_id}/{one.id}")
+        for user in stale:
+            if user.repository_id:
+                self._deps.bus.publish(DELIVER, f"{user.repository_id}/{user.id}")
 
     def _entry(self, service: Service, actor: Actor) -> LedgerEntry:
         return LedgerEntry(
@@ -182,39 +197,41 @@ class Flows:
         )
 
 
-async def _check_source(tx: Transaction, actor: Actor, service: Service, one: Import) -> None:
-    """Invalid: the service exports no such thing. NotFound: there is none, or it is not seen."""
-    source = await tx.services.find(id=one.source)
+async def _check_source(tx: Transaction, actor: Actor, service: Service, imported: Import) -> None:
+    """Invalid: the service has no such export. NotFound: it does not exist, or cannot be seen."""
+    source = await tx.services.find(id=imported.source)
     if source is None:
         raise NotFound
     require(actor, Verb.READ, source.target)
-    export = await tx.service_exports.find(service_id=source.id, name=one.export)
-    if one.default is not None:
+    export = await tx.service_exports.find(service_id=source.id, name=imported.export)
+    if imported.default is not None:
         return
     if export is None:
-        raise Invalid(f"service {source.name!r} exports no {one.export}", field="imports.export")
+        raise Invalid(
+            f"service {source.name!r} has no export {imported.export}", field="imports.export"
+        )
     if not export.shared and source.project_id != service.project_id:
         raise Invalid(
-            f"service {source.name!r} shares {one.export} with no other project",
+            f"service {source.name!r} does not share {imported.export} with other projects",
             field="imports.export",
         )
 
 
 def _check_names(names: Sequence[str], field: str) -> None:
     if len(names) > MOST_NAMES:
-        raise Invalid(f"{MOST_NAMES} at most", field=field)
+        raise Invalid(f"must have at most {MOST_NAMES} entries", field=field)
     if len(set(names)) < len(names):
-        raise Invalid("each name once", field=field)
+        raise Invalid("contains a name twice", field=field)
 
 
 def _own(graph: Graph, service: Service) -> Any:
-    """What a service itself says it imports."""
+    """The imports that a service itself declares."""
     node = graph.get(service.id)
     return dict(node.imports) if node else {}
 
 
 def _alone(graph: Graph) -> Graph:
-    """A part of the graph as a whole: imports from outside of it do not count."""
+    """A part of the graph without imports from outside of it."""
     return {
         id: replace(node, imports={k: v for k, v in node.imports.items() if v.source in graph})
         for id, node in graph.items()

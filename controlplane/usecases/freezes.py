@@ -1,4 +1,4 @@
-"""Clusters that must stay as they are, because a group that they are in is frozen."""
+"""Frozen clusters: clusters in a frozen cluster group, which must not change."""
 
 from controlplane.domain.clustergroups import ClusterGroup
 from controlplane.domain.clusters import Cluster
@@ -7,7 +7,7 @@ from controlplane.ports import Transaction
 
 
 async def check_thawed(tx: Transaction, cluster_id: str) -> None:
-    """Conflict: the cluster is frozen; says by whom, why, and what to do."""
+    """Conflict: the cluster is frozen. The message says by whom, why, and what to do."""
     groups = await tx.cluster_groups.select(frozen=True)
     cluster = await tx.clusters.peek(id=cluster_id) if groups else None
     for group in groups:
@@ -16,7 +16,7 @@ async def check_thawed(tx: Transaction, cluster_id: str) -> None:
 
 
 async def frozen_clusters(tx: Transaction) -> dict[str, ClusterGroup]:
-    """All clusters that are frozen now, by id, with the group that says so."""
+    """The frozen clusters by id, each with the group that freezes it."""
     groups = await tx.cluster_groups.select(frozen=True)
     if not groups:
         return {}

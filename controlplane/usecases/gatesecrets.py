@@ -1,4 +1,4 @@
-"""Signing secrets of gates: given once in plain text, kept sealed, opened to sign."""
+"""Signing secrets of gates: received in plain text, stored sealed, opened to sign."""
 
 import base64
 from collections.abc import Callable
@@ -23,9 +23,9 @@ S = TypeVar("S", bound=Signing)
 
 
 def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
-    """The rule with new secrets sealed; one that is not told anew stays.
+    """The rule with new secrets sealed; a secret that is not given again is kept.
 
-    Invalid: a secret is none of Standard Webhooks.
+    Invalid: a secret is not in the format of Standard Webhooks.
     """
     if isinstance(rule, Signing):
         return _sealed(sealer, rule, before)
@@ -38,20 +38,20 @@ def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
 
 
 def opened(sealer: Sealer, rule: Signing) -> str:
-    """The signing secret of a rule; empty: it has none."""
+    """The signing secret of a rule; empty if it has none."""
     if not rule.sealed:
         return ""
     return sealer.open(base64.b64decode(rule.sealed), _CONTEXT).decode()
 
 
 def is_behind(sealer: Sealer, spec: model.Pipeline) -> bool:
-    """Whether another key than that of now has sealed a secret of a pipeline."""
+    """True if an older key sealed a secret of the pipeline."""
     rules = [rule for _, gate in spec.asked for rule in rules_of(gate.rule)]
-    return any(_is_behind(sealer, one) for one in rules if isinstance(one, Signing))
+    return any(_is_behind(sealer, rule) for rule in rules if isinstance(rule, Signing))
 
 
 def sealed_anew(sealer: Sealer, spec: model.Pipeline) -> model.Pipeline:
-    """The pipeline with all its secrets sealed by the key of now."""
+    """The pipeline with all secrets sealed by the current key."""
 
     def again(rule: Signing) -> Signing:
         behind = _is_behind(sealer, rule)
@@ -61,12 +61,12 @@ def sealed_anew(sealer: Sealer, spec: model.Pipeline) -> model.Pipeline:
 
 
 def without_secrets(spec: model.Pipeline) -> model.Pipeline:
-    """The pipeline as records of what has happened keep it."""
+    """The pipeline without secrets, for its history."""
     return _with_signing(spec, lambda rule: replace(rule, sealed=""))
 
 
 def _with_signing(spec: model.Pipeline, change: Callable[[Signing], Signing]) -> model.Pipeline:
-    """The pipeline with each rule changed that may have a secret."""
+    """The pipeline with `change` applied to each rule that may have a secret."""
 
     def changed(gate: model.Gate) -> model.Gate:
         rule = gate.rule
@@ -80,9 +80,10 @@ def _with_signing(spec: model.Pipeline, change: Callable[[Signing], Signing]) ->
         )
         return replace(gate, rule=replace(rule, steps=tuple(steps)))
 
-    edges = (replace(one, gates=tuple(map(changed, one.gates))) for one in spec.edges)
+    edges = (replace(edge, gates=tuple(map(changed, edge.gates))) for edge in spec.edges)
     stages = (
-        replace(one, workflow=changed(one.workflow)) if one.workflow else one for one in spec.stages
+        replace(stage, workflow=changed(stage.workflow)) if stage.workflow else stage
+        for stage in spec.stages
     )
     return replace(spec, edges=tuple(edges), stages=tuple(stages))
 
@@ -98,7 +99,7 @@ def _sealed_step(sealer: Sealer, step: Step, before: object) -> Step:
 
 
 def _sealed(sealer: Sealer, rule: S, before: object) -> S:
-    """`sealed` comes in as plain text."""
+    """Seals `rule.sealed`, which contains plain text here."""
     if not rule.sealed:
         same = isinstance(before, Signing) and _whose(before) == _whose(rule)
         return replace(rule, sealed=before.sealed if same else "")
@@ -111,5 +112,5 @@ def _box(sealer: Sealer, plain: str) -> str:
 
 
 def _whose(rule: Signing) -> str:
-    """Whom a secret was told to: no other gets it."""
+    """The receiver of a secret; a secret is never used for another receiver."""
     return rule.url if isinstance(rule, HttpRule) else rule.account

@@ -1,4 +1,4 @@
-"""In which repository and branch stages of a pipeline are promoted by git."""
+"""Repository and branch that pipeline stages and triggers write to."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,9 +15,9 @@ from fleet.errors import Conflict
 async def with_places(tx: Transaction, actor: Actor, spec: model.Pipeline) -> model.Pipeline:
     """The pipeline with the repositories that it writes to.
 
-    Who has stages and triggers write there needs the right to change these.
+    The actor needs write access to these repositories.
     """
-    stages = [await _with_place(tx, actor, one) for one in spec.stages]
+    stages = [await _with_place(tx, actor, stage) for stage in spec.stages]
     return await _with_triggers(tx, actor, replace(spec, stages=tuple(stages)))
 
 
@@ -30,15 +30,18 @@ async def _with_place(tx: Transaction, actor: Actor, stage: model.Stage) -> mode
 
 
 async def _with_triggers(tx: Transaction, actor: Actor, spec: model.Pipeline) -> model.Pipeline:
-    """What follows another tag without a commit is changed itself."""
-    watching = [one for one in spec.triggers if one.watches]
+    """Resolves the triggers' repositories.
+
+    A trigger without a commit changes the services' refs.
+    """
+    watching = [trigger for trigger in spec.triggers if trigger.watches]
     if not watching:
         return spec
     services = await tx.services.select(id=spec.first.services)
     repository, _ = await place_of(tx, services)
-    if any(one.write is not None for one in watching):
+    if any(trigger.write is not None for trigger in watching):
         require(actor, Verb.WRITE, repository.target)
-    if any(one.write is None for one in watching):
+    if any(trigger.write is None for trigger in watching):
         for service in services:
             require(actor, Verb.WRITE, service.target)
     triggers = [replace(t, writes_to=repository.id) if t.write else t for t in spec.triggers]
@@ -46,16 +49,19 @@ async def _with_triggers(tx: Transaction, actor: Actor, spec: model.Pipeline) ->
 
 
 async def place_of(tx: Transaction, services: Sequence[Service]) -> tuple[Repository, str]:
-    """The one repository and branch of services. Conflict: they have several, or none."""
-    places = {(one.repository_id, one.ref) for one in services}
+    """The common repository and branch of services. Conflict: they have several, or none."""
+    places = {(service.repository_id, service.ref) for service in services}
     if len(places) != 1 or not services[0].repository_id or not services[0].ref:
-        raise Conflict("services whose files are written have one repository and one branch")
+        raise Conflict(
+            "the services of a stage that is written to must share one repository and one branch"
+        )
     return await find_repository(tx, services[0].repository_id), services[0].ref
 
 
 def check_writable(repository: Repository, writes_to: str) -> None:
-    """Conflict: other services came since the pipeline was saved, of another repository."""
+    """Conflict: the services' repository is not the one that was authorized when saving."""
     if repository.id != writes_to:
         raise Conflict(
-            f"nobody who may change {repository.url} has had the pipeline write there: save it anew"
+            f"the pipeline is not authorized to write to {repository.url}: a user with write "
+            "access must save it again"
         )

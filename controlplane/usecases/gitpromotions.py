@@ -1,8 +1,8 @@
-"""Promotion by git: the commit or request that a release becomes in a stage's repository.
+"""Promotion by git: the commit or pull request that writes a release to a stage's repository.
 
-Before the gates are asked the change is made on a branch of its own, so that what is approved is
-what was rendered from a real commit. Promoted, the same change goes onto the services' branch,
-or into a request to merge it. What is there already is found, not made twice.
+Before the gates are evaluated, the change is committed to a preview branch, so approvers see what a
+real commit renders to. On promotion, the same change goes to the services' branch or into a pull
+request. Existing commits and requests are found and not created twice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _LONGEST_URL = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is written, what, and how it tells of it."""
+    """Target branch of a change, its edits and its commit message."""
 
     repository: Repository
     base: str
@@ -41,7 +41,8 @@ class Place:
 
 
 class GitPromotions:
-    """Writes releases of stages that are promoted by git; knows which of them wait for a merge."""
+    """Writes releases of stages that are promoted by git, and tracks pipelines that wait for a
+    merge."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -50,40 +51,40 @@ class GitPromotions:
     async def prepare(
         self, view: PipelineView, stage: model.Stage, services: Sequence[Service], release: str
     ) -> tuple[str, Tryout]:
-        """The commit that the release would become; the branch's own, if that has it all.
+        """Commits a release to a preview branch; returns the commit and the branch to clean up.
 
-        And what that leaves in the repository.
+        If the services' branch already contains the change, returns its newest commit.
         """
         waiting = [view.state.candidates.get(e.id) for e in view.spec.edges_into[stage.id]]
-        attempt = max((one.attempt for one in waiting if one), default=1)
+        attempt = max((candidate.attempt for candidate in waiting if candidate), default=1)
         place = await self._place(view, stage, services, ReleaseId(release), attempt)
         sha = await self._try_out(place) or await self._tip(place)
         write, id = place.write, place.repository.id
         return sha, Tryout(id, place.branch, write.author, write.provider)
 
-    async def tidy(self, view: PipelineView | None, one: Tryout) -> None:
-        """Close a request and delete its branch, unless the pipeline needs them (again).
+    async def tidy(self, view: PipelineView | None, tryout: Tryout) -> None:
+        """Closes a pull request and deletes its branch, unless the pipeline needs them again.
 
         A branch that services follow is never deleted.
         """
-        if view and (one.repository_id, one.branch) in tryouts(view.spec, view.state):
+        if view and (tryout.repository_id, tryout.branch) in tryouts(view.spec, view.state):
             return
-        id = RepositoryId(one.repository_id)
+        id = RepositoryId(tryout.repository_id)
         async with self._deps.store.read() as tx:
             followed = [
-                *await tx.services.select(repository_id=id, ref=one.branch),
-                *await tx.service_sources.select(repository_id=id, ref=one.branch),
+                *await tx.services.select(repository_id=id, ref=tryout.branch),
+                *await tx.service_sources.select(repository_id=id, ref=tryout.branch),
             ]
         if followed:
             return
-        if one.number:
-            await self._writer().close_request(id, one.number, one.provider)
-        await self._writer().delete_branch(id, one.branch, one.author)
+        if tryout.number:
+            await self._writer().close_request(id, tryout.number, tryout.provider)
+        await self._writer().delete_branch(id, tryout.branch, tryout.author)
 
     async def land(
         self, view: PipelineView, stage: model.Stage, services: Sequence[Service], release: str
     ) -> Change:
-        """Write the release where the services look, or ask people to merge it."""
+        """Writes the release to the services' branch, or opens a pull request."""
         attempt = view.state.stages.get(stage.id, StageState()).attempt
         place = await self._place(view, stage, services, ReleaseId(release), attempt)
         change = await self.put(place)
@@ -92,7 +93,7 @@ class GitPromotions:
         return change
 
     async def put(self, place: Place) -> Change:
-        """Have it on the branch, or ask people to merge it there."""
+        """Commits a change to its branch, or opens a pull request for it."""
         if place.write.mode is WriteMode.COMMIT:
             return _landed(place, await self._tip(place))
         if await self._try_out(place) is None:
@@ -109,13 +110,18 @@ class GitPromotions:
         return _asked(place.repository, place.base, request)
 
     async def look(self, view: PipelineView, change: Change, provider: str) -> Change:
-        """What has become of a request. Conflict: it was closed. Unavailable: nobody tells now."""
+        """The state of a pull request.
+
+        Conflict: it was closed. Unavailable: the host does not answer.
+        """
         self._waiting.setdefault(change.repository_id, set()).add(view.row.id)
         id = RepositoryId(change.repository_id)
         request = await self._writer().request(id, change.number, provider)
         if request.state is RequestState.CLOSED:
             self._waiting[change.repository_id].discard(view.row.id)
-            raise Conflict(f"request #{request.number} was closed without a merge: {request.url}")
+            raise Conflict(
+                f"pull request #{request.number} was closed without a merge: {request.url}"
+            )
         async with self._deps.store.read() as tx:
             repository = await find_repository(tx, id)
         if request.state is RequestState.MERGED:
@@ -123,7 +129,7 @@ class GitPromotions:
             await self._deps.manifests.hint(id)
         found = _asked(repository, change.branch, request)
         if found.state is ChangeState.LANDED and not found.commit:
-            # A fast forward: the host names no commit of the merge.
+            # A fast-forward merge: the host returns no merge commit.
             return replace(found, commit=await self.tip(found))
         return found
 
@@ -133,7 +139,7 @@ class GitPromotions:
         return frozenset(self._waiting.get(repository_id, ()))
 
     async def tip(self, change: Change) -> str:
-        """The newest commit of the branch that is to take a change in."""
+        """The newest commit of the branch that a change targets."""
         id = RepositoryId(change.repository_id)
         return (await self._deps.manifests.resolve(id, change.branch)).sha
 
@@ -148,7 +154,7 @@ class GitPromotions:
         write = stage.git
         found = view.state.releases.get(release)
         if write is None or found is None:
-            raise Conflict(f"stage {stage.name} has nothing to write for {release}")
+            raise Conflict(f"stage {stage.name} has no git write for release {release}")
         values = release_values(view.spec, stage, found)
         async with self._deps.store.read() as tx:
             repository, base = await place_of(tx, services)
@@ -156,7 +162,7 @@ class GitPromotions:
             firsts = await tx.services.select(id=found.commits.keys())
         commits = {found.commits[s.id] for s in firsts if s.repository_id == repository.id}
         await self._check_folders(write, repository.id, base, commits)
-        digests = {one.digest for one in found.revisions.values()}
+        digests = {revision.digest for revision in found.revisions.values()}
         images = await self._images(digests) if any(c.image for c in write.changes) else {}
         return Place(
             repository,
@@ -179,19 +185,19 @@ class GitPromotions:
     async def _check_folders(
         self, write: GitWrite, repository: RepositoryId, base: str, commits: set[str]
     ) -> None:
-        """Conflict: a folder to copy is no longer what the release has there."""
-        folders = [one.source for one in write.changes if one.kind is FileKind.FOLDER]
+        """Conflict: a folder to copy differs from the folder at the release's commits."""
+        folders = [change.source for change in write.changes if change.kind is FileKind.FOLDER]
         if not folders:
             return
         manifests = self._deps.manifests
         tip = (await manifests.resolve(repository, base)).sha
         now = await manifests.trees(repository, tip, folders)
         then: list[Mapping[str, str | None]] = [
-            await manifests.trees(repository, one, folders) for one in sorted(commits)
+            await manifests.trees(repository, commit, folders) for commit in sorted(commits)
         ]
         for folder in folders:
-            if all(one[folder] != now[folder] for one in then):
-                raise Conflict(f"folder {folder} of {base} is no longer what the release has there")
+            if all(trees[folder] != now[folder] for trees in then):
+                raise Conflict(f"folder {folder} of {base} has changed since the release")
 
     async def _commit(self, place: Place, branch: str) -> str | None:
         return await self._writer().commit(
@@ -204,18 +210,18 @@ class GitPromotions:
         )
 
     async def _try_out(self, place: Place) -> str | None:
-        """Have it on a branch of its own; None if the services' branch has it all already."""
+        """Commits to a preview branch; None if the services' branch already contains the change."""
         if place.branch == place.base:
-            raise Conflict(f"{place.base} is the services' own branch: `branch` must be another")
+            raise Conflict(f"{place.base} is the services' own branch: set `branch` to another one")
         return await self._commit(place, place.branch)
 
     async def _tip(self, place: Place) -> str:
-        """The newest commit of a branch that has all of it already."""
+        """The newest commit of the services' branch, which contains the change."""
         return await self._commit(place, place.base) or ""
 
     def _writer(self) -> GitWriter:
         if self._deps.writer is None:
-            raise Unavailable("this process writes to no repository")
+            raise Unavailable("this process cannot write to repositories")
         return self._deps.writer
 
 
@@ -233,6 +239,6 @@ def _asked(repository: Repository, base: str, request: MergeRequest) -> Change:
 
 
 def _commit_url(repository: Repository, sha: str) -> str:
-    """Where people's browsers show a commit; empty if that is not known."""
+    """Web page of a commit; empty if unknown."""
     base = repository.https_path or repository.url
     return f"{base.removesuffix('.git')}/commit/{sha}" if base.startswith("http") else ""

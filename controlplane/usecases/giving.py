@@ -1,4 +1,4 @@
-"""Giving services of a stage the revisions that were approved: rows, revisions and the ledger."""
+"""Applies an approved release to the services of a stage: service rows, revisions and ledger."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from fleet.source import Rendered
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a service comes to at the commit of a release, and the git ids of what that read."""
+    """Render result of a service at a release's commit, and the git ids of the paths it read."""
 
     rendered: Rendered
     reads: Mapping[str, str]
@@ -31,7 +31,8 @@ async def give(
     contents: Mapping[ServiceId, Content],
     change: Change | None,
 ) -> None:
-    """Have services be what their release says; those that are already stay untouched."""
+    """Sets services to the revisions of their release; services that already have them are
+    unchanged."""
     row = await tx.pipelines.get(pipeline_id)
     spec = codec.pipeline_from_json(row.spec) if row else None
     origins = await _origins(tx, spec, effect) if spec else {}
@@ -63,10 +64,10 @@ async def give(
 async def _origins(
     tx: Transaction, spec: model.Pipeline, effect: fx.Promote
 ) -> dict[str, Revision]:
-    """What is known of the commits from the first stage, by commit."""
-    commits = {one.commit for one in effect.revisions.values()}
+    """Revisions of the first stage with the release's commits, by commit."""
+    commits = {revision.commit for revision in effect.revisions.values()}
     rows = await tx.revisions.select(service_id=spec.first.services, sha=commits)
-    return {one.sha: one for one in reversed(rows)}
+    return {revision.sha: revision for revision in reversed(rows)}
 
 
 def _columns(
@@ -127,8 +128,8 @@ def _entry(service: Service, effect: fx.Promote, change: Change | None) -> Ledge
 
 
 def _shown(change: Change | None) -> dict[str, str | int]:
-    """What the ledger keeps of how a release came into git."""
+    """Details of the git change for the ledger entry."""
     if change is None:
         return {}
-    told = {"branch": change.branch, "commit": change.commit, "url": change.url}
-    return told | ({"request": change.number} if change.number else {})
+    detail = {"branch": change.branch, "commit": change.commit, "url": change.url}
+    return detail | ({"request": change.number} if change.number else {})

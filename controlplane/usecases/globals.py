@@ -1,4 +1,4 @@
-"""Global services: a definition, what one cluster has otherwise, and what comes of both."""
+"""Global services: a template for many clusters, with overrides for single clusters."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
@@ -47,7 +47,7 @@ _SAME_EVERYWHERE = (
 
 @dataclass(frozen=True, slots=True)
 class GlobalChange:
-    """What to change of a global service. `template` and `source_id` exclude each other."""
+    """Changes to a global service. `template` and `source_id` exclude each other."""
 
     common: DefinitionChange = DefinitionChange()
     source_id: str | None = None
@@ -56,7 +56,8 @@ class GlobalChange:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What one cluster has of a global service, and how that differs from the template."""
+    """A cluster's effective configuration of a global service, and its difference to the
+    template."""
 
     cluster: Cluster
     effective: ServiceTemplate
@@ -66,45 +67,45 @@ class ClusterView:
 
 @retried
 class Globals(Definitions[GlobalService]):
-    """Verbs on global services."""
+    """Operations on global services."""
 
     kind = OwnerKind.GLOBAL
     noun = "GlobalService"
 
     async def create(self, actor: Actor, change: GlobalChange) -> GlobalService:
-        """Define one; it is replicated at once."""
+        """Creates a global service and reconciles it at once."""
         require_member(actor)
         blank = GlobalService(**self._blank(change.common))
 
-        async def fill(tx: Transaction, one: GlobalService) -> GlobalService:
-            return await self._with_source(tx, actor, one, change)
+        async def fill(tx: Transaction, definition: GlobalService) -> GlobalService:
+            return await self._with_source(tx, actor, definition, change)
 
         return await self._make(actor, blank, fill)
 
     async def update(self, actor: Actor, id: str, change: GlobalChange) -> GlobalService:
-        """Change one; all its services follow."""
+        """Changes a global service and all its services."""
         require_member(actor)
 
-        async def fill(tx: Transaction, one: GlobalService) -> GlobalService:
+        async def fill(tx: Transaction, definition: GlobalService) -> GlobalService:
             if change.source_id or change.template:
-                return await self._with_source(tx, actor, one, change)
-            return one
+                return await self._with_source(tx, actor, definition, change)
+            return definition
 
         return await self._renew(actor, id, change.common.columns, fill)
 
     async def preview(self, actor: Actor, id: str | None, change: GlobalChange) -> TargetPlan:
-        """What creating or updating one so would do; nothing is changed."""
+        """Previews the effect of creating or updating a global service."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             if id:
                 before = await self._open(tx, actor, id)
-                one = replace(before, **change.common.columns(before))
+                definition = replace(before, **change.common.columns(before))
             else:
-                one = GlobalService(**self._blank(change.common))
-                await check_place(tx, actor, one.project_id)
+                definition = GlobalService(**self._blank(change.common))
+                await check_place(tx, actor, definition.project_id)
             if not id or change.source_id or change.template:
-                one = await self._with_source(tx, actor, one, change)
-        return await self._planned(actor, one)
+                definition = await self._with_source(tx, actor, definition, change)
+        return await self._planned(actor, definition)
 
     async def override(
         self,
@@ -114,17 +115,17 @@ class Globals(Definitions[GlobalService]):
         change: ServiceChange,
         without: Collection[str] = (),
     ) -> ClusterView:
-        """Say what one cluster has otherwise, as a whole; an empty patch takes it back.
+        """Replaces all overrides of one cluster; an empty patch removes them.
 
-        `without` are names of the template's configuration that the cluster does not have.
-        Whoever may change services of the cluster may do so.
+        `without` lists configuration names of the template that the cluster does not get. The actor
+        needs write access to services of the cluster.
         """
         require_member(actor)
         patch = _patch(change, without)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
-            one = await self._find(tx, id)
-            require(actor, Verb.READ, one.target)
+            definition = await self._find(tx, id)
+            require(actor, Verb.READ, definition.target)
             cluster = await find_cluster(tx, cluster_id)
             require(actor, Verb.WRITE, cluster.target.below(Kind.SERVICE))
             await check_thawed(tx, cluster.id)
@@ -135,13 +136,13 @@ class Globals(Definitions[GlobalService]):
             )
             row = replace(row, patch=patch, updated_at=now, actor=who)
             await self._keep(tx, before, row)
-            template, _ = await template_of(tx, one)
+            template, _ = await template_of(tx, definition)
             check_override(template, patch)
             await self._deps.audit(
                 tx,
                 actor,
                 "overrideGlobalService",
-                f"{one.name} in {cluster.handle}",
+                f"{definition.name} in {cluster.handle}",
                 id,
                 fields=[d.field for d in delta(template, patch)][:50],
             )
@@ -149,20 +150,21 @@ class Globals(Definitions[GlobalService]):
         return _view(cluster, template, None if patch.empty else row)
 
     async def sources(self, actor: Actor, globals: Sequence[GlobalService]) -> list[Service]:
-        """The services that these hand on, as far as the actor may see them."""
+        """The source services of these global services that the actor may see."""
         require_member(actor)
-        ids = {one.source_id for one in globals if one.source_id}
+        ids = {definition.source_id for definition in globals if definition.source_id}
         if not ids:
             return []
         async with self._deps.store.read() as tx:
             found = await tx.services.select(id=ids)
-        return [one for one in found if actor.may(Verb.READ, one.target)]
+        return [service for service in found if actor.may(Verb.READ, service.target)]
 
     async def clusters(self, actor: Actor, id: str) -> list[ClusterView]:
-        """What each cluster that fits has, as far as the actor may see it, by handle."""
-        one = await self.get(actor, id)
+        """The effective configuration of each matching cluster that the actor may see, by
+        handle."""
+        definition = await self.get(actor, id)
         async with self._deps.store.read() as tx:
-            template, _ = await template_of(tx, one)
+            template, _ = await template_of(tx, definition)
             owned = {row.cluster_id for row in await tx.services.select(owner_id=id)}
             patches = {row.cluster_id: row for row in await tx.overrides.select(global_id=id)}
             found = await tx.clusters.select(id=owned | patches.keys())
@@ -178,32 +180,34 @@ class Globals(Definitions[GlobalService]):
         elif before is not None:
             await tx.overrides.put(row)
         elif len(await tx.overrides.select(global_id=row.global_id)) >= _MOST_OVERRIDES:
-            raise Invalid(f"{_MOST_OVERRIDES:,} overrides of one global service at most")
+            raise Invalid(f"at most {_MOST_OVERRIDES:,} overrides per global service")
         else:
             await tx.overrides.add(row)
 
     async def _with_source(
-        self, tx: Transaction, actor: Actor, one: GlobalService, change: GlobalChange
+        self, tx: Transaction, actor: Actor, definition: GlobalService, change: GlobalChange
     ) -> GlobalService:
         if bool(change.source_id) == bool(change.template):
-            raise Invalid("give either a service or a template", field="template")
+            raise Invalid("specify either a service or a template", field="template")
         if change.source_id:
             source = await find_service(tx, change.source_id)
             require(actor, Verb.WRITE, source.target)
             if source.owner_id is not None or source.mirrored:
-                raise Conflict(f"service {source.name!r} is defined elsewhere itself")
-            return replace(one, source_id=source.id, template=None)
+                raise Conflict(
+                    f"service {source.name!r} is managed by a generator or by its cluster"
+                )
+            return replace(definition, source_id=source.id, template=None)
         given = change.template
-        template = await template_from(tx, actor, given, one.template) if given else None
-        return replace(one, source_id=None, template=template)
+        template = await template_from(tx, actor, given, definition.template) if given else None
+        return replace(definition, source_id=None, template=template)
 
 
 def _patch(change: ServiceChange, without: Collection[str]) -> Override:
-    """The checked fields of a change that clusters may have otherwise. Invalid: another one."""
+    """The validated fields that clusters may override. Invalid: any other field."""
     if strange := [name for name in _SAME_EVERYWHERE if getattr(change, name)]:
-        raise Invalid("is the same in all clusters", field=strange[0])
+        raise Invalid("cannot be overridden for one cluster", field=strange[0])
     columns = change.checked()
-    allowed = {one.name for one in fields(Override)}
+    allowed = {field.name for field in fields(Override)}
     patch = {name: value for name, value in columns.items() if name in allowed}
     if without:
         given = patch.get("configuration", {})

@@ -1,4 +1,4 @@
-"""What wrong credentials may cost: hashing is cheap, reading the store for them is not."""
+"""Throttles authentication attempts with wrong credentials, which cost store reads."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,9 +10,9 @@ from fleet.runtime.clock import Clock
 
 MOST_OF_ADDRESS = 100
 MOST_IN_ALL = 1_000
-"""Wrong credentials that are looked up in ten seconds, see `Rates`."""
+"""Wrong credentials that are looked up per 10 s; see `Rates`."""
 MOST_AT_ONCE = 500
-"""Of an address, while it is not yet known whether they are wrong: many users may share one."""
+"""Concurrent unverified lookups per address; many users may share an address."""
 REMEMBERED_S = 5.0
 MOST_REMEMBERED = 10_000
 _EVERYBODY = "everybody"
@@ -20,11 +20,11 @@ Value = TypeVar("Value")
 
 
 class Guesses:
-    """Lets no more wrong credentials through to the store than it may, by address and in all.
+    """Limits lookups of wrong credentials in the store, per address and in total.
 
-    One that is sent again and again, as by a forgotten kubeconfig, is answered from memory and
-    counts once. Those that were good or made here before are always looked up: whoever shares an
-    address with a guesser goes on.
+    A wrong credential that is sent repeatedly, for example by an old kubeconfig, is answered from a
+    cache and counts once. Credentials that were valid or created here before are always looked up,
+    so users who share an address with an attacker are not blocked.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -36,9 +36,9 @@ class Guesses:
 
     @contextmanager
     def judging(self, key: str, source: str) -> Generator[None]:
-        """Around finding out whose a credential is; `key` is its hash.
+        """Context for looking up a credential; `key` is its hash.
 
-        Unauthenticated: it was wrong a moment ago. LimitExceeded: too many were.
+        Unauthenticated: it was wrong a moment ago. LimitExceeded: too many wrong credentials.
         """
         self._check_wrong(key)
         counted = key not in self._familiar
@@ -59,11 +59,11 @@ class Guesses:
         _keep(self._familiar, key, None)
 
     def expect(self, key: str) -> None:
-        """It was made here: whoever shows it is no guesser."""
+        """Marks a credential that was created here as known, so that it is not throttled."""
         _keep(self._familiar, key, None)
 
     def forget(self) -> None:
-        """Rights have changed: what was wrong may be good now."""
+        """Clears the cache of wrong credentials after permissions changed."""
         self._wrong.clear()
 
     def _check_wrong(self, key: str) -> None:
@@ -78,8 +78,8 @@ class Guesses:
         wait = wait or self._in_all.take(_EVERYBODY, now)
         if wait:
             raise LimitExceeded(
-                f"too many wrong tokens have come from {source or 'here'}: try again in "
-                f"{wait:.0f} s, or with a token that has been used here before",
+                f"too many invalid tokens from {source or 'this address'}: try again in "
+                f"{wait:.0f} s, or use a token that was accepted here before",
                 retry_after=wait,
             )
 
@@ -90,7 +90,7 @@ class Guesses:
 
 
 def _keep(kept: dict[str, Value], key: str, value: Value) -> None:
-    """The newest last; when there are too many, the oldest goes."""
+    """Adds an entry as the newest; evicts the oldest if the cache is full."""
     kept.pop(key, None)
     if len(kept) >= MOST_REMEMBERED:
         del kept[next(iter(kept))]

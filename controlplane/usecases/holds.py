@@ -1,7 +1,7 @@
-"""Revisions that are known to be bad: nobody is given one, by whatever way, until it is lifted.
+"""Denied revisions, and the quarantine that keeps services from getting them.
 
-Agents tell of them, and pipelines and people. A service that would have had one is held: it keeps
-what it has, and says why.
+Agents, pipelines and users deny revisions. A service that would get a denied revision is
+quarantined: it keeps its present revision and shows the reason.
 """
 
 from collections.abc import Iterable
@@ -25,21 +25,21 @@ _LONGEST = 1_000
 async def refusals(
     tx: Transaction, revisions: Iterable[str | None]
 ) -> dict[str | None, RefusedRevision]:
-    """Those commits and digests among these that are refused."""
+    """The denied revisions among these commits and digests."""
     return {row.id: row for row in await tx.refused.select(id=set(revisions) - {None})}
 
 
 async def check_allowed(tx: Transaction, *revisions: str | None) -> None:
-    """Conflict: one of these commits and digests is known to be bad."""
+    """Conflict: one of these commits and digests is denied."""
     for row in (await refusals(tx, revisions)).values():
         raise Conflict(
-            f"{row.id} is known to be bad: {row.reason} (said by {row.actor}); somebody with the "
-            "right to approve lifts that"
+            f"{row.id} is denied by {row.actor}: {row.reason}; a user with the permission to "
+            "approve can allow it again"
         )
 
 
 def held_back(service: Service, refused: RefusedRevision, digest: str, at: datetime) -> Service:
-    """The service as it is, held back from a refused digest (or commit)."""
+    """The service, quarantined from a denied digest or commit."""
     before = service.hold
     if service.held == refused.id and before and before.digest == digest and not before.lifted_by:
         return service
@@ -48,7 +48,7 @@ def held_back(service: Service, refused: RefusedRevision, digest: str, at: datet
 
 
 def entry_of(service: Service, hold: Hold, actor: str) -> LedgerEntry:
-    """What the ledger is told when a service is held back."""
+    """The ledger entry for a quarantined service."""
     return LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,
@@ -65,7 +65,7 @@ def entry_of(service: Service, hold: Hold, actor: str) -> LedgerEntry:
 async def content_of(
     deps: Deps, tx: Transaction, service: Service, content: Rendered
 ) -> dict[str, Any]:
-    """The columns of a service whose bundle comes from no repository; held, if it is bad."""
+    """New columns of a service with a generated bundle; quarantined if the bundle is denied."""
     refused = (await refusals(tx, [content.digest])).get(content.digest)
     if refused is not None:
         after = held_back(service, refused, content.digest, deps.clock.now())
@@ -84,10 +84,10 @@ async def content_of(
 async def taken_back(
     deps: Deps, tx: Transaction, service: Service, found: VerifiedReport
 ) -> tuple[dict[str, Any], list[LedgerEntry]]:
-    """What becomes of a service whose agent has found a bundle to be bad, and gone back.
+    """New columns and ledger entries after an agent found a bundle bad and rolled back.
 
-    The digest is refused from now on, and what the agent has gone back to is what is desired. An
-    agent has a say only on bundles that its services were to prove.
+    The digest is denied from now on, and the bundle that the agent returned to is the desired
+    state. Agents can only deny bundles that their services had to verify.
     """
     if service.mirrored or service.policy is None or not await _was_its(tx, service, found.digest):
         return {}, []
@@ -104,7 +104,7 @@ async def taken_back(
     before = await tx.revisions.select(service_id=service.id, digest=found.instead)
     if not found.instead or not before:
         return columns, []
-    good = max(before, key=lambda one: one.inserted_at)
+    good = max(before, key=lambda revision: revision.inserted_at)
     columns |= {
         "digest": good.digest,
         "attestation": good.attestation,
@@ -130,14 +130,14 @@ async def taken_back(
 
 
 async def _was_its(tx: Transaction, service: Service, digest: str) -> bool:
-    """Whether a service has, or had, a digest."""
+    """True if the service has or had the digest."""
     if service.digest == digest:
         return True
     return bool(await tx.revisions.select(service_id=service.id, digest=digest))
 
 
 async def lift(tx: Transaction, revision: str, actor: str) -> list[Service]:
-    """Let services have again what they were held back from; those that are to be looked at."""
+    """Ends the quarantine of services for a revision that is no longer denied; returns them."""
     lifted = []
     for service in await tx.services.select(held=revision):
         if service.hold is None:

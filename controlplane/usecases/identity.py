@@ -1,4 +1,4 @@
-"""Who is calling: tokens in, actors out; making and revoking tokens and sessions."""
+"""Authentication: resolves tokens to actors; creates and revokes tokens and sessions."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -45,14 +45,14 @@ _CACHE_SECONDS = 30.0
 _CACHE_SIZE = 10_000
 _SEEN_EVERY = timedelta(minutes=1)
 _LONGEST_CREDENTIAL = 16 << 10
-_WRONG = "this token is not known here: it is mistyped, or from another installation"
+_WRONG = "invalid token: mistyped, revoked, or issued by another installation"
 _LOOKED_UP = frozenset(
     {TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.SESSION, TokenKind.TICKET}
 )
 
 
 class Identity:
-    """Recognises callers. What is recognised is remembered for 30 s, until rights change."""
+    """Authenticates callers. Results are cached for 30 s, or until permissions change."""
 
     def __init__(self, deps: Deps, federation: Federation | None = None) -> None:
         self._deps = deps
@@ -64,9 +64,11 @@ class Identity:
         self._changes = 0
 
     async def authenticate(self, token: str, source: str = "") -> Actor:
-        """The actor behind a credential: a token of a user or service account, a session, a
-        one-use ticket, or an ID token of a trusted issuer. Unauthenticated: any other, and why.
-        LimitExceeded: too many others came from the address `source`, or in all.
+        """The actor of a credential.
+
+        Accepts tokens of users and service accounts, sessions, one-use tickets, and ID tokens of
+        trusted issuers. Unauthenticated: any other credential, with the reason. LimitExceeded: too
+        many wrong credentials from the address `source`, or in total.
         """
         key = token_hash(token)
         known = self._recognised.get(key)
@@ -78,15 +80,15 @@ class Identity:
             raise Unauthenticated(_WRONG)
         with self._guesses.judging(key, source):
             actor = await self._look_up(kind, key, token, source)
-        # A token revoked while its row was read must not be remembered as good.
+        # A token that was revoked during the read must not be cached.
         if before == self._changes and kind is not TokenKind.TICKET:
             self._remember(key, actor)
         return replace(actor, source=source)
 
     async def authenticate_agent(self, token: str) -> tuple[ClusterId, str]:
-        """(cluster id, token id) of a deploy token. Unauthenticated for any other."""
+        """(cluster id, token id) of a deploy token. Unauthenticated: any other token."""
         if token_kind(token) is not TokenKind.AGENT:
-            raise Unauthenticated("an agent signs in with its deploy token (twa_…)")
+            raise Unauthenticated("an agent must authenticate with its deploy token (twa_…)")
         found = await self._arrivals.find(token_hash(token))
         if found is None or found[0].cluster_id is None:
             raise Unauthenticated(_WRONG)
@@ -99,9 +101,9 @@ class Identity:
         return cluster_id, row.id
 
     async def actor_of(self, user_id: str, token_id: str | None = None) -> Actor:
-        """The actor of a user whom a token brought in before, with the rights of now.
+        """The actor of a user who authenticated before, with present permissions.
 
-        Unauthenticated: the account or the token is good no more.
+        Unauthenticated: the account or the token is no longer valid.
         """
         async with self._deps.store.read() as tx:
             user = await tx.users.get(user_id)
@@ -111,11 +113,11 @@ class Identity:
             return await self._actor(tx, user, row)
 
     def forget(self, token_id: str) -> None:
-        """Drop what is remembered of a revoked token."""
+        """Drops the cached actor of a revoked token."""
         self._drop(lambda actor: actor.token_id == token_id)
 
     def forget_user(self, user_id: str) -> None:
-        """Drop what is remembered of a user whose rights have changed; of all without an id."""
+        """Drops the cached actors of a user; an empty id drops all."""
         self._drop(lambda actor: not user_id or actor.id == user_id)
 
     async def me(self, actor: Actor) -> User:
@@ -136,12 +138,12 @@ class Identity:
             )
 
     async def sessions(self, actor: Actor) -> list[Token]:
-        """Where the caller is signed in, oldest first."""
+        """The caller's active sessions, oldest first."""
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
             rows = await tx.tokens.select(user_id=actor.id, kind=TokenKind.SESSION, revoked_at=None)
-        return [one for one in rows if one.expires_at is None or one.expires_at > now]
+        return [row for row in rows if row.expires_at is None or row.expires_at > now]
 
     async def create_token(
         self,
@@ -150,21 +152,23 @@ class Identity:
         life: timedelta = USER_TOKEN_LIFE,
         limits: tuple[Limit, ...] = (),
     ) -> tuple[Token, str]:
-        """A new token of the caller's: what is kept, and the secret, shown only now.
+        """Creates a token of the caller; returns its row and the secret, which is shown only once.
 
-        It lets through no more than the token it was asked for with.
+        The token has at most the permissions of the token that the caller uses.
         """
         require_member(actor)
         check_text(name, "name")
         if not timedelta() < life <= LONGEST_TOKEN_LIFE:
-            raise Invalid("a token lives up to 366 days", field="expiresIn")
+            raise Invalid("must be at most 366 days", field="expiresIn")
         if len(limits) > MOST_LIMITS:
-            raise Invalid(f"{MOST_LIMITS} scopes at most", field="scopes")
+            raise Invalid(f"must have at most {MOST_LIMITS} scopes", field="scopes")
         if actor.kind is not ActorKind.USER:
-            # Else a token that was exchanged for an hour would make one for a year.
-            raise Forbidden("a service account makes no tokens: an administrator does")
+            # Otherwise an exchanged token with a life of one hour could create one for a year.
+            raise Forbidden("a service account cannot create tokens: ask an administrator")
         if actor.policy.limits:
-            raise Forbidden("a token with scopes makes no other tokens: sign in, or use a full one")
+            raise Forbidden(
+                "a token with scopes cannot create tokens: sign in, or use a token without scopes"
+            )
         async with self._deps.store.write() as tx:
             if await tx.users.get(actor.id) is None:
                 raise NotFound
@@ -173,8 +177,10 @@ class Identity:
         return made
 
     async def revoke_token(self, actor: Actor, id: str) -> Token:
-        """End a token or session, the caller's own or any for who administers users; what it opened
-        ends within seconds."""
+        """Revokes a token or session, and within seconds everything it opened.
+
+        Callers may revoke their own; user administrators may revoke any.
+        """
         require_member(actor)
         async with self._deps.store.write() as tx:
             token = await tx.tokens.get(id)
@@ -191,7 +197,8 @@ class Identity:
         return replace(token, revoked_at=now)
 
     async def sign_out_everywhere(self, actor: Actor) -> int:
-        """End all of the caller's sessions and what they signed in programs with; how many."""
+        """Ends all sessions and refresh-token families of the caller; returns the number of
+        tokens."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             ended = await end_tokens(tx, self._deps, actor.id, SIGNED_IN)
@@ -202,10 +209,10 @@ class Identity:
         return len(ended)
 
     async def ticket(self, actor: Actor) -> str:
-        """A secret with which a browser opens one WebSocket within 60 s as the caller."""
+        """A secret with which a browser opens one WebSocket as the caller within 60 s."""
         require_member(actor)
         if actor.token_id is None:
-            raise Forbidden("a ticket is made with a session or a token of this installation")
+            raise Forbidden("a ticket needs a session or a token of this installation")
         async with self._deps.store.write() as tx:
             _, secret = await mint(
                 tx,
@@ -220,7 +227,7 @@ class Identity:
         return secret
 
     def _may_be_foreign(self, token: str) -> bool:
-        """Whether it looks like an ID token, and there are issuers."""
+        """True if the token looks like an ID token and issuers are configured."""
         return (
             self._federation is not None
             and len(token) <= _LONGEST_CREDENTIAL
@@ -235,7 +242,7 @@ class Identity:
         return await self._from_issuer(token)
 
     async def _recognise(self, key: str, source: str) -> Actor:
-        """The actor behind a token's hash."""
+        """The actor of a token's hash."""
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
             row = await tx.tokens.find(hash=key)
@@ -248,7 +255,7 @@ class Identity:
         return actor
 
     async def _redeem(self, key: str) -> Actor:
-        """The actor of the token that a ticket was made with; the ticket ends."""
+        """The actor of the token that created a ticket; the ticket ends."""
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             ticket = await tx.tokens.find(hash=key)
@@ -263,7 +270,7 @@ class Identity:
             return await self._actor(tx, user, parent)
 
     async def _from_issuer(self, token: str) -> Actor:
-        """The actor behind an ID token of a trusted issuer."""
+        """The actor of an ID token of a trusted issuer."""
         if self._federation is None:
             raise Unauthenticated(_WRONG)
         user, until = await self._federation.user_of(token)
@@ -276,7 +283,7 @@ class Identity:
         if row is not None:
             row.check(now)
         if user is None:
-            raise Unauthenticated("this account is gone")
+            raise Unauthenticated("this account was deleted")
         if user.disabled_at is not None:
             raise Unauthenticated(f"the account {user.email} is disabled")
         is_person = user.kind is UserKind.PERSON
@@ -291,7 +298,7 @@ class Identity:
         )
 
     async def _note_first_uses(self, ids: Sequence[str]) -> Sequence[None]:
-        """Agents' tokens are in use from now on; see `Clusters.deploy_token`."""
+        """Marks agents' tokens as used; see `Clusters.deploy_token`."""
         now = self._deps.clock.now()
         try:
             async with self._deps.store.write() as tx:
@@ -301,9 +308,9 @@ class Identity:
         return [None] * len(ids)
 
     async def _note_use(self, actor: Actor, row: Token, now: datetime) -> None:
-        """Whoever can be recognised may read, even while the store cannot be written.
+        """Records the use of a token, and its first use of an hour in the audit log.
 
-        The first use of an hour is in the audit trail.
+        Failures are only logged, so that callers can read while the store is read-only.
         """
         columns: dict[str, datetime] = {"last_used_at": now}
         if row.idle_at is not None:

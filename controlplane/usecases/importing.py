@@ -1,4 +1,4 @@
-"""The graph of exports and imports, as far as it matters, and what services import."""
+"""The graph of exports and imports, and the resolved imports of services."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
@@ -23,63 +23,67 @@ R = TypeVar("R", ServiceExport, ServiceImport)
 
 
 async def upstream(tx: Transaction, ids: Collection[str]) -> set[str]:
-    """These services and all from which they import, also by way of others."""
+    """Ids of these services and of all services they import from, directly or indirectly."""
     found, ahead = set[str](), set(ids)
     while ahead:
         found |= ahead
         _check_size(found)
         rows = await tx.service_imports.select(service_id=ahead)
-        ahead = {one.source_id for one in rows} - found
+        ahead = {row.source_id for row in rows} - found
     return found
 
 
 async def downstream(tx: Transaction, ids: Collection[str]) -> set[str]:
-    """These services and all that import from them, also by way of others."""
+    """Ids of these services and of all services that import from them, directly or indirectly."""
     found, ahead = set[str](), set(ids)
     while ahead:
         found |= ahead
         _check_size(found)
         rows = await tx.service_imports.select(source_id=ahead)
-        ahead = {one.service_id for one in rows} - found
+        ahead = {row.service_id for row in rows} - found
     return found
 
 
 async def graph_of(tx: Transaction, ids: Collection[str]) -> Graph:
-    """The part of the graph with these services; a removed one is not in it."""
+    """The part of the graph with these services; deleted services are left out."""
     services = await tx.services.select(id=ids) if ids else []
-    homes = {one.cluster_id for one in services}
+    homes = {service.cluster_id for service in services}
     handles = {c.id: c.handle for c in await tx.clusters.select(id=homes)} if homes else {}
     exports = _by_service(await tx.service_exports.select(service_id=ids) if ids else [])
     imports = _by_service(await tx.service_imports.select(service_id=ids) if ids else [])
     return {
-        one.id: _node(
-            one, handles[one.cluster_id], exports.get(one.id, ()), imports.get(one.id, ())
+        service.id: _node(
+            service,
+            handles[service.cluster_id],
+            exports.get(service.id, ()),
+            imports.get(service.id, ()),
         )
-        for one in services
+        for service in services
     }
 
 
 async def imports_of(tx: Transaction, service_ids: Collection[str]) -> Resolved:
-    """What services import now."""
+    """The resolved imports of services."""
     rows = await tx.service_imports.select(service_id=service_ids) if service_ids else []
-    users = {one.service_id for one in rows}
+    users = {row.service_id for row in rows}
     if not users:
         return Resolved({}, {})
     try:
         return resolve(await graph_of(tx, await upstream(tx, users)))
     except TowlineError as error:
-        # Two that were saved at once may have closed a circle.
+        # Two concurrent saves may have formed a cycle.
         return Resolved({}, dict.fromkeys(users, error.message))
 
 
 async def flow_values(
     tx: Transaction, service_ids: Collection[str]
 ) -> tuple[dict[str, dict[str, Any]], Mapping[str, str]]:
-    """What templates of services find below `imports`; and what hinders which."""
+    """Values of `imports` in the services' templates, and the problems of services that have
+    none."""
     resolved = await imports_of(tx, service_ids)
     wanted = set(service_ids)
     values = {
-        id: {alias: one.value for alias, one in found.items()}
+        id: {alias: flowing.value for alias, flowing in found.items()}
         for id, found in resolved.imports.items()
         if id in wanted
     }
@@ -87,33 +91,33 @@ async def flow_values(
 
 
 async def check_not_imported(tx: Transaction, service: Service) -> None:
-    """Conflict: other services import from it, and have no default."""
+    """Conflict: other services import from the service, without a default."""
     rows = await tx.service_imports.select(source_id=service.id)
-    await refuse_in_use(tx, service, [one for one in rows if one.default is None])
+    await refuse_in_use(tx, service, [row for row in rows if row.default is None])
 
 
 async def refuse_in_use(tx: Transaction, service: Service, uses: Sequence[ServiceImport]) -> None:
-    """Conflict: there are such imports; names who has them."""
+    """Conflict: such imports exist; the message names their services."""
     if not uses:
         return
-    users = await tx.services.select(id={one.service_id for one in uses})
-    names = ", ".join(sorted(one.name for one in users)[:5])
-    what = ", ".join(sorted({one.export for one in uses})[:5])
-    raise Conflict(f"{names} import {what} of service {service.name!r}: change them first")
+    users = await tx.services.select(id={use.service_id for use in uses})
+    names = ", ".join(sorted(service.name for service in users)[:5])
+    what = ", ".join(sorted({use.export for use in uses})[:5])
+    raise Conflict(f"{names} import {what} from service {service.name!r}: change them first")
 
 
 async def forget_flow(tx: Transaction, service_id: str) -> None:
-    """Remove what a removed service exports and imports."""
+    """Deletes the exports and imports of a deleted service."""
     for export in await tx.service_exports.select(service_id=service_id):
         await tx.service_exports.remove(export.id)
-    for one in await tx.service_imports.select(service_id=service_id):
-        await tx.service_imports.remove(one.id)
+    for service_import in await tx.service_imports.select(service_id=service_id):
+        await tx.service_imports.remove(service_import.id)
 
 
 def _by_service(rows: Sequence[R]) -> dict[str, list[R]]:
     found: dict[str, list[R]] = {}
-    for one in rows:
-        found.setdefault(one.service_id, []).append(one)
+    for row in rows:
+        found.setdefault(row.service_id, []).append(row)
     return found
 
 
@@ -127,8 +131,16 @@ def _node(
         service.id,
         f"{handle}/{service.name}",
         service.project_id or DEFAULT_PROJECT,
-        {one.name: Export(one.name, one.type, one.value, one.shared) for one in exports},
-        {one.alias: Import(one.alias, one.source_id, one.export, one.default) for one in imports},
+        {
+            export.name: Export(export.name, export.type, export.value, export.shared)
+            for export in exports
+        },
+        {
+            imported.alias: Import(
+                imported.alias, imported.source_id, imported.export, imported.default
+            )
+            for imported in imports
+        },
         {
             "service.name": service.name,
             "service.namespace": service.namespace,
@@ -139,4 +151,4 @@ def _node(
 
 def _check_size(found: Collection[str]) -> None:
     if len(found) > MOST_NODES:
-        raise LimitExceeded(f"more than {MOST_NODES:,} services hang together by their imports")
+        raise LimitExceeded(f"more than {MOST_NODES:,} services are connected by imports")

@@ -1,4 +1,4 @@
-"""What services may not change by themselves, because a definition hands it on."""
+"""Fields of services that a generator manages, and that cannot be changed on the service."""
 
 from collections.abc import Collection
 
@@ -15,34 +15,35 @@ from fleet.errors import Conflict, Forbidden
 async def check_changeable(
     tx: Transaction, actor: Actor, service: Service, changed: Collection[str] = ()
 ) -> None:
-    """Conflict: the service's cluster is frozen, or a definition says what would be changed.
+    """Conflict: the service's cluster is frozen, or a generator manages a changed field.
 
-    Forbidden: other clusters have the service as it is here, and are not the actor's to change.
+    Forbidden: a global service copies this service to clusters that the actor may not change.
     """
     await check_thawed(tx, service.cluster_id)
     if inherited := sorted(set(changed) & set(FIELDS)):
         await _check_own(tx, service, inherited)
-        for one in await tx.globals.select(source_id=service.id):
-            if not actor.may(Verb.WRITE, one.target):
+        for definition in await tx.globals.select(source_id=service.id):
+            if not actor.may(Verb.WRITE, definition.target):
                 raise Forbidden(
-                    f"a global service hands on service {service.name!r} to other clusters: "
-                    f"{actor.email or actor.name} may not change services there"
+                    f"a global service copies service {service.name!r} to other clusters, where "
+                    f"{actor.email or actor.name} may not change services"
                 )
 
 
 async def check_deletable(tx: Transaction, service: Service) -> None:
-    """Conflict: the cluster is frozen, or the service would be made anew, or is handed on."""
+    """Conflict: the cluster is frozen, a generator would recreate the service, or copies it."""
     await check_thawed(tx, service.cluster_id)
     if service.owner_id is not None and service.owner_kind is not None:
         owner = await rows(tx, service.owner_kind).peek(id=service.owner_id)
         if owner is not None:
             raise Conflict(
                 f"service {service.name!r} comes from {service.owner_kind.noun} {owner.name!r} and "
-                "would be made anew: let that leave out this cluster, or delete it"
+                "would be recreated: exclude this cluster there, or delete it"
             )
-    for one in await tx.globals.select(source_id=service.id, ending_at=None):
+    for definition in await tx.globals.select(source_id=service.id, ending_at=None):
         raise Conflict(
-            f"global service {one.name!r} hands on service {service.name!r}: delete that first"
+            f"service {service.name!r} is the source of global service {definition.name!r}: delete "
+            "the global service first"
         )
 
 

@@ -1,4 +1,4 @@
-"""What each kind of report comes to."""
+"""Applies each kind of agent report to the store."""
 
 import hashlib
 from dataclasses import replace
@@ -45,16 +45,16 @@ _ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase
 
 
 class Intake:
-    """Takes reports one by one; a batch gathers what is written of all of them at once."""
+    """Applies reports one at a time; a batch collects their writes."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     @singledispatchmethod
     async def take(self, body: object, batch: ReportBatch, at: datetime) -> None:
-        """Add what a report comes to to the batch of its cluster; `at` is the agent's time.
+        """Adds the effects of a report to its cluster's batch; `at` is the agent's time.
 
-        A kind that this version does not know is passed over.
+        Ignores kinds of reports that this version does not know.
         """
 
     @take.register
@@ -93,7 +93,7 @@ class Intake:
         if service is None or service.deleted_at is not None:
             return
         id = service.id
-        present = [_component(id, batch.cluster_id, one, at) for one in body.present]
+        present = [_component(id, batch.cluster_id, observed, at) for observed in body.present]
         gone = {_component_id(id, key) for key in body.gone}
         await batch.take_inventory(id, present, gone, complete=body.complete)
         batch.changed.add((SERVICE, id))
@@ -108,8 +108,8 @@ class Intake:
                 await _end_job(tx, command.id, _ENDINGS[body.state], body.message, at)
             cluster = await tx.clusters.get(cluster_id)
             if cluster is not None and command.kind is not CommandKind.RENDER:
-                told = audit_agents.carried_out(cluster, command, body.state, body.message, at)
-                await tx.audit.append([told])
+                entry = audit_agents.carried_out(cluster, command, body.state, body.message, at)
+                await tx.audit.append([entry])
             changed.add((CLUSTER_JOB, command.id))
 
     @take.register
@@ -133,7 +133,8 @@ class Intake:
                 "paths": list(body.paths),
                 "healed": body.healed,
                 "changes": [
-                    {"pointer": one.pointer, "old": one.old, "new": one.new} for one in body.changes
+                    {"pointer": change.pointer, "old": change.old, "new": change.new}
+                    for change in body.changes
                 ],
             },
         )
@@ -214,7 +215,8 @@ class Intake:
 
 
 def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
-    """What a command's row holds of its answer; of a render the result takes the order's place."""
+    """The columns of a command's row after its answer; the result of a render replaces the
+    order."""
     columns: dict[str, Any] = {"state": body.state, "message": body.message}
     if command.kind is CommandKind.RENDER:
         columns["payload"] = made_to_json(body.made) if body.made else {}
@@ -222,7 +224,8 @@ def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
 
 
 def _exit_code(body: JobReport) -> int | None:
-    """None while its containers run, or if they were ended: on the wire that is 0 as well."""
+    """The exit code; None while containers run or if they were killed, since the wire sends 0
+    then."""
     if body.phase is JobPhase.SUCCEEDED:
         return body.exit_code
     return (body.exit_code or None) if body.phase is JobPhase.FAILED else None
@@ -236,7 +239,7 @@ async def _keep_plan(tx: Transaction, plan: Plan) -> None:
 
 
 async def _end_job(tx: Transaction, id: str, phase: JobPhase, message: str, at: datetime) -> None:
-    """A job that was never begun has ended by the refusal of its command."""
+    """Ends a job that never started because the agent refused its command."""
     job = await tx.cluster_jobs.get(id)
     if job is not None and not job.phase.final:
         await tx.cluster_jobs.change(id, phase=phase, message=message, finished_at=at)
@@ -249,14 +252,14 @@ async def _mirror(
     cluster_id: ClusterId,
     at: datetime,
 ) -> None:
-    """Show a service as its cluster defines it."""
+    """Stores a service that the cluster itself defines."""
     cluster = await tx.clusters.get(cluster_id)
     if cluster is None or not is_label(body.name) or not is_label(body.namespace):
         return
     taken = await tx.services.find(cluster_id=cluster_id, name=body.name, deleted_at=ANY)
     free = taken is None or taken.id == body.service_id
     name = body.name if free else f"{body.name[:54]}-{body.service_id[:8]}"
-    told = {
+    columns = {
         "namespace": body.namespace,
         "updated_at": at,
         "origin": body.repository,
@@ -269,13 +272,15 @@ async def _mirror(
     }
     if known is None:
         blank = Service(ServiceId(body.service_id), cluster_id, None, name, body.namespace, at, at)
-        await tx.services.add(replace(blank, mirrored=True, project_id=cluster.project_id, **told))
+        await tx.services.add(
+            replace(blank, mirrored=True, project_id=cluster.project_id, **columns)
+        )
     else:
-        await tx.services.change(known.id, **told)
+        await tx.services.change(known.id, **columns)
 
 
 def ledger_of(service: Service, body: StatusReport, at: datetime) -> LedgerEntry:
-    """What the ledger is told of a status."""
+    """The ledger entry for a status report."""
     times = {
         "received_at": body.received_at,
         "fetched_at": body.fetched_at,
@@ -303,26 +308,28 @@ def _component_id(service_id: str, key: ObjectKey) -> str:
     return hashlib.sha256("\0".join((service_id, *key)).encode()).hexdigest()
 
 
-def _component(service_id: str, cluster_id: str, one: ObservedComponent, at: datetime) -> Component:
-    group, kind, namespace, name = one.key
+def _component(
+    service_id: str, cluster_id: str, observed: ObservedComponent, at: datetime
+) -> Component:
+    group, kind, namespace, name = observed.key
     return Component(
-        id=_component_id(service_id, one.key),
+        id=_component_id(service_id, observed.key),
         service_id=ServiceId(service_id),
         cluster_id=ClusterId(cluster_id),
         group=group,
-        version=one.version,
+        version=observed.version,
         kind=kind,
         namespace=namespace,
         name=name,
-        uid=one.uid,
-        owner_uid=one.owner_uid,
-        state=one.state,
-        message=one.message,
-        synced=one.synced,
-        images=one.images,
+        uid=observed.uid,
+        owner_uid=observed.owner_uid,
+        state=observed.state,
+        message=observed.message,
+        synced=observed.synced,
+        images=observed.images,
         updated_at=at,
-        labels=one.labels,
-        generation=one.generation,
-        hash=one.hash,
-        finalizers=one.finalizers,
+        labels=observed.labels,
+        generation=observed.generation,
+        hash=observed.hash,
+        finalizers=observed.finalizers,
     )

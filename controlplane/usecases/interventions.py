@@ -1,4 +1,4 @@
-"""What people ask of agents beside desired state: confirm, terminate, upgrade, look at plans."""
+"""Commands of users to agents: confirm deletions, stop a sync, upgrade, read dry-run plans."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -22,7 +22,7 @@ _MOST_CONFIRMED = 1000
 
 @retried
 class Interventions:
-    """Verbs of people on what agents do."""
+    """Operations of users on agents."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -30,25 +30,25 @@ class Interventions:
     async def confirm_deletions(
         self, actor: Actor, service_id: str, objects: Sequence[ObjectName]
     ) -> Service:
-        """Let the agent delete exactly these objects, all of which wait for it.
+        """Allows the agent to delete exactly these objects, all of which await confirmation.
 
-        Also those of a service that is being removed, which is not listed any more.
-        Conflict: one does not wait (any more): what was looked at is not what is there now.
+        Works also for a service that is being removed and no longer listed. Conflict: an object
+        does not await confirmation, so the list is out of date.
         """
         require_member(actor)
         if not 1 <= len(objects) <= _MOST_CONFIRMED:
-            raise Invalid(f"name 1 to {_MOST_CONFIRMED} objects", field="objects")
+            raise Invalid(f"must contain 1 to {_MOST_CONFIRMED} objects", field="objects")
         async with self._deps.store.write() as tx:
             service = await find_defined(tx, service_id, going=True)
             require(actor, Verb.WRITE, service.target)
             await check_thawed(tx, service.cluster_id)
-            waiting = {one.key: one for one in service.awaiting}
-            if unknown := [str(one) for one in objects if one.key not in waiting]:
-                raise Conflict(f"does not wait for a confirmation: {', '.join(unknown[:5])}")
+            waiting = {pending.key: pending for pending in service.awaiting}
+            if unknown := [str(name) for name in objects if name.key not in waiting]:
+                raise Conflict(f"not awaiting confirmation: {', '.join(unknown[:5])}")
             sequence = service.sequence + 1
-            confirmed = Confirmation(sequence, tuple(waiting[one.key] for one in objects))
+            confirmed = Confirmation(sequence, tuple(waiting[name.key] for name in objects))
             await tx.services.change(service.id, sequence=sequence, confirmed=confirmed)
-            names = [str(one) for one in confirmed.objects]
+            names = [str(name) for name in confirmed.objects]
             await tx.ledger.append([self._entry(service, sequence, actor, names)])
             await self._deps.audit(
                 tx, actor, "confirmDeletions", service.name, service.id, objects=names[:100]
@@ -57,7 +57,7 @@ class Interventions:
         return service
 
     async def terminate(self, actor: Actor, service_id: str) -> Service:
-        """Have the agent stop what it is applying for this service, hooks included."""
+        """Tells the agent to stop applying the service, including its hooks."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             service = await find_service(tx, service_id)
@@ -78,7 +78,7 @@ class Interventions:
     async def upgrade_agent(
         self, actor: Actor, cluster_id: str, version: str, image: str
     ) -> Cluster:
-        """Have a cluster's agent replace itself; it steps back if the new one fails."""
+        """Upgrades a cluster's agent; the agent rolls back if the new version fails."""
         require_member(actor)
         wanted = _agent(version, image)
         async with self._deps.store.write() as tx:
@@ -92,10 +92,10 @@ class Interventions:
     async def upgrade_agents(
         self, actor: Actor, group_id: str, version: str, image: str, without: Collection[str] = ()
     ) -> list[Cluster]:
-        """As `upgrade_agent`, for all clusters of a group but for some, by their ids.
+        """Like `upgrade_agent`, for all clusters of a group except those in `without`.
 
-        Those that keep their agent, by a tag, are left out too. Forbidden: one of the others is
-        not the actor's to change; then none is asked.
+        Skips clusters whose tag keeps their agent. Forbidden: the actor may not change one of the
+        clusters; then no agent is upgraded.
         """
         require_member(actor)
         wanted = _agent(version, image)
@@ -103,13 +103,13 @@ class Interventions:
             group = await find_cluster_group(tx, group_id)
             require(actor, Verb.WRITE, group.target)
             clusters = [
-                one
-                for one in await tx.clusters.select(ending_at=None)
-                if group.holds(one) and not one.keeps_agent and one.id not in without
+                cluster
+                for cluster in await tx.clusters.select(ending_at=None)
+                if group.holds(cluster) and not cluster.keeps_agent and cluster.id not in without
             ]
-            for one in clusters:
-                require(actor, Verb.WRITE, one.target)
-            await tx.commands.add_each(self._upgrade(one, wanted) for one in clusters)
+            for cluster in clusters:
+                require(actor, Verb.WRITE, cluster.target)
+            await tx.commands.add_each(self._upgrade(cluster, wanted) for cluster in clusters)
             await self._deps.audit(
                 tx, actor, "upgradeAgents", group.name, group.id, clusters=len(clusters), **wanted
             )
@@ -117,7 +117,7 @@ class Interventions:
         return clusters
 
     async def plan(self, actor: Actor, service_id: str) -> Plan | None:
-        """What the dry run of a service would do; None: it has not told yet, or is none."""
+        """The result of a service's dry run; None if not reported yet, or if it is no dry run."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             service = await find_service(tx, service_id)
@@ -130,9 +130,9 @@ class Interventions:
         return Command(self._deps.new_id(), cluster.id, CommandKind.UPGRADE, now, payload=wanted)
 
     def _wake_agents(self, clusters: Iterable[Cluster]) -> None:
-        for one in clusters:
-            self._deps.bus.publish(DESIRED, f"{one.id}/upgrade")
-            self._deps.bus.publish(CLUSTER, one.id)
+        for cluster in clusters:
+            self._deps.bus.publish(DESIRED, f"{cluster.id}/upgrade")
+            self._deps.bus.publish(CLUSTER, cluster.id)
 
     def _entry(
         self, service: Service, sequence: int, actor: Actor, names: list[str]
@@ -158,7 +158,7 @@ class Interventions:
 
 
 def _agent(version: str, image: str) -> dict[str, str]:
-    """What an agent is to become. Invalid: it cannot be."""
+    """Version and image for an upgrade. Invalid: a value is not allowed."""
     return {
         "version": check_text(version, "version", 64),
         "image": check_text(image, "image", 1024),

@@ -1,4 +1,4 @@
-"""The keys that seal what is sealed in the store: beginning, rotating, sealing anew."""
+"""Encryption keys of the store: creation, rotation and re-encryption."""
 
 import secrets
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
@@ -21,16 +21,16 @@ from fleet.errors import Invalid, TowlineError, Unavailable
 log = structlog.get_logger(__name__)
 
 HEAD_START = timedelta(seconds=60)
-"""A new key seals so much later: by then every replica has looked for it."""
+"""Delay before a new key is used, so that every replica has loaded it by then."""
 _BATCH = 100
 _MOST_LOGGED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """The keys for people: which seals, and how much is still sealed with older ones.
+    """State of the encryption keys; `behind` counts values that an older key sealed.
 
-    `unopened` names what this process could not seal anew when it last tried: it does not open.
+    `unopened` lists values that could not be decrypted in the last re-encryption.
     """
 
     keys: tuple[DataKey, ...]
@@ -41,7 +41,10 @@ class KeyState:
 
 
 class Keys:
-    """Verbs on the keys. `previous` are key-encryption keys that older rows may be wrapped by."""
+    """Operations on the encryption keys.
+
+    `previous`: key-encryption keys that wrap older data keys.
+    """
 
     def __init__(
         self,
@@ -58,10 +61,10 @@ class Keys:
         self._known = {**(previous or {}), kek.name: kek}
 
     async def load(self) -> bool:
-        """Take all keys of the store into the ring, and seal with the newest that has begun.
+        """Loads all data keys into the key ring, and seals with the newest active one.
 
-        Whether another one than before seals now.
-        Invalid: a key is wrapped by a key-encryption key that is not in the settings. Unavailable.
+        Returns True if the sealing key changed. Invalid: a key is wrapped by a key-encryption key
+        that is missing in the settings. Unavailable.
         """
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
@@ -69,15 +72,15 @@ class Keys:
         for row in rows:
             if not self._ring.holds(row.id):
                 self._ring.take(row.id, await self._opened(row))
-        begun = [one for one in rows if one.begins_at <= now]
-        newest = max(begun, key=lambda one: (one.begins_at, one.id)).id if begun else ""
+        begun = [row for row in rows if row.begins_at <= now]
+        newest = max(begun, key=lambda row: (row.begins_at, row.id)).id if begun else ""
         before, self._sealing = self._sealing, newest
         if newest:
             self._ring.seal_with(newest)
         return newest != before
 
     async def begin(self) -> None:
-        """Make the first data key, if there is none; it seals at once."""
+        """Creates the first data key if there is none; it is active at once."""
         async with self._deps.store.read() as tx:
             held = await tx.data_keys.select()
         if not held:
@@ -86,13 +89,21 @@ class Keys:
                 await tx.data_keys.add(key)
 
     async def rewrap(self) -> int:
-        """Wrap with the key-encryption key of now what another one has wrapped; how many rows."""
+        """Wraps data keys of older key-encryption keys with the current one; returns their
+        number."""
         async with self._deps.store.read() as tx:
-            rows = [one for one in await tx.data_keys.select() if one.kek != self._kek.name]
+            rows = [
+                data_key
+                for data_key in await tx.data_keys.select()
+                if data_key.kek != self._kek.name
+            ]
         return await self._wrap_anew(rows)
 
     async def rotate(self, actor: Actor) -> DataKey:
-        """Begin a new data key, and wrap all others anew. What is sealed follows by itself."""
+        """Creates a new data key and wraps all others again.
+
+        A background loop then re-encrypts the stored values.
+        """
         require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))
         key = await self._made(HEAD_START)
         async with self._deps.store.read() as tx:
@@ -106,21 +117,21 @@ class Keys:
         return key
 
     async def state(self, actor: Actor) -> KeyState:
-        """Which keys there are, and how many rows are still to be sealed anew."""
+        """All data keys, and the number of values that still have to be re-encrypted."""
         require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))
         async with self._deps.store.read() as tx:
-            rows = sorted(await tx.data_keys.select(), key=lambda one: one.begins_at)
+            rows = sorted(await tx.data_keys.select(), key=lambda row: row.begins_at)
             behind = 0
             for place in _sealed(tx):
-                behind += len([one async for one in self._behind(place)])
-        begun = [one for one in rows if one.begins_at <= self._deps.clock.now()]
+                behind += len([row_id async for row_id in self._behind(place)])
+        begun = [row for row in rows if row.begins_at <= self._deps.clock.now()]
         current = begun[-1] if begun else None
         return KeyState(tuple(rows), current, behind, self._kek.name, self._unopened)
 
     async def seal_anew(self) -> int:
-        """Seal what an older key has sealed with the one of now, some rows a time; how many.
+        """Re-encrypts values that an older key sealed; returns their number.
 
-        What does not open stays as it is, and is named by `state`.
+        Values that cannot be decrypted stay unchanged and are listed by `state`.
         """
         async with self._deps.store.read() as tx:
             behind = [[id async for id in self._behind(place)] for place in _sealed(tx)]
@@ -136,7 +147,7 @@ class Keys:
         return sum(map(len, behind)) - len(unopened)
 
     async def close(self) -> None:
-        """Close all connections of key-encryption keys."""
+        """Closes the connections of all key-encryption keys."""
         for kek in self._known.values():
             await kek.close()
 
@@ -146,9 +157,9 @@ class Keys:
                 yield row.id
 
     async def _again(self, place: "_Place", ids: Collection[str]) -> list[str]:
-        """Seal some values anew, but for those that somebody has written meanwhile.
+        """Re-encrypts some values; skips those that were written meanwhile.
 
-        The names of those that do not open.
+        Returns the names of values that cannot be decrypted.
         """
         sealer, unopened = self._deps.sealer, []
         changes: dict[str, Mapping[str, Any]] = {}
@@ -162,7 +173,7 @@ class Keys:
         return unopened
 
     async def _made(self, head_start: timedelta) -> DataKey:
-        """A new key, wrapped; that it opens again is tried first."""
+        """A new wrapped key, after checking that it can be unwrapped."""
         now = self._deps.clock.now()
         blank = DataKey(self._deps.new_id(), b"", self._kek.name, now, now + head_start)
         wrapped = await self._kek.wrap(secrets.token_bytes(32), blank.context)
@@ -174,12 +185,12 @@ class Keys:
         kek = self._known.get(row.kek)
         if kek is None:
             raise Invalid(
-                f"a data key is wrapped by {row.kek}, which is not in the settings: name it in "
+                f"a data key is wrapped by {row.kek}, which is not configured: add it to "
                 "secrets.previous"
             )
         key = await kek.unwrap(row.wrapped, row.context)
         if len(key) != 32:
-            raise Unavailable(f"{row.kek} gave a key of {len(key)} bytes, 32 are needed")
+            raise Unavailable(f"{row.kek} returned a key of {len(key)} bytes, but 32 are required")
         return key
 
     async def _wrap_anew(self, rows: list[DataKey]) -> int:
@@ -191,21 +202,21 @@ class Keys:
 
 
 class _Place(Protocol):
-    """Where the store holds sealed values."""
+    """A place in the store that contains sealed values."""
 
     rows: Rows
 
     @property
     def noun(self) -> str:
-        """What people call that which holds the value."""
+        """Noun for the object that contains the value."""
         ...
 
     def is_behind(self, sealer: Sealer, row: Any) -> bool:
-        """Whether another key than that of now has sealed a value of a row."""
+        """True if an older key sealed a value of the row."""
         ...
 
     def again(self, sealer: Sealer, row: Any) -> Mapping[str, Any]:
-        """The columns of a row, sealed by the key of now."""
+        """The columns of the row, sealed with the current key."""
         ...
 
 
@@ -234,7 +245,7 @@ class _Column:
 
 
 class _Webhooks(_Column):
-    """The secrets of triggers' webhooks: old ones are bound to no row."""
+    """Webhook secrets of triggers; old ones are not bound to a row."""
 
     def open(self, sealer: Sealer, row: Any) -> bytes:
         return opened_webhook(sealer, row)
@@ -242,7 +253,7 @@ class _Webhooks(_Column):
 
 @dataclass(slots=True)
 class _Gates:
-    """The signing secrets within the rules of pipelines."""
+    """Signing secrets in the gate rules of pipelines."""
 
     rows: Rows
     noun: str = "gates of pipeline"
@@ -256,7 +267,7 @@ class _Gates:
 
 
 def _sealed(tx: Transaction) -> Iterator[_Place]:
-    """Every place in the store that holds sealed values."""
+    """All places in the store that contain sealed values."""
     yield _Column(tx.repositories, "sealed", "repository")
     yield _Column(tx.repositories, "sealed_webhook", "webhook")
     yield _Column(tx.contexts, "sealed", "context")

@@ -1,4 +1,4 @@
-"""The layers of service contexts: which overrides count for which service, and their types."""
+"""Layers of service contexts: overrides by project, cluster group and cluster, and value types."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,8 +19,8 @@ Layers = dict[tuple[str, str], dict[str, Layered]]
 async def layers_of(
     tx: Transaction, services: Sequence[Service], bound: Mapping[str, Sequence[ServiceContext]]
 ) -> Layers:
-    """The values of each context bound to each service, by both ids, and what each is from."""
-    ids = {one.id for rows in bound.values() for one in rows}
+    """The values of each context bound to each service, with their origins, by both ids."""
+    ids = {context.id for rows in bound.values() for context in rows}
     overrides = await tx.context_overrides.select(context_id=ids) if ids else []
     places = await _places(tx, services, overrides)
     return {
@@ -33,24 +33,24 @@ async def layers_of(
 async def _places(
     tx: Transaction, services: Sequence[Service], overrides: Sequence[ContextOverride]
 ) -> dict[str, list[Place]]:
-    """What the clusters of services stand in, widest first, by the cluster's id."""
+    """Project, groups and cluster of each service's cluster, widest first, by cluster id."""
     if not overrides:
         return {}
-    clusters = await tx.clusters.select(id={one.cluster_id for one in services})
-    kinds = {one.layer for one in overrides}
+    clusters = await tx.clusters.select(id={service.cluster_id for service in services})
+    kinds = {override.layer for override in overrides}
     groups = await tx.cluster_groups.select() if Layer.GROUP in kinds else []
-    projects = {one.id: one.name for one in await tx.projects.select()}
-    return {one.id: _of(one, groups, projects) for one in clusters}
+    projects = {project.id: project.name for project in await tx.projects.select()}
+    return {cluster.id: _of(cluster, groups, projects) for cluster in clusters}
 
 
 def _of(
     cluster: Cluster, groups: Sequence[ClusterGroup], projects: Mapping[str, str]
 ) -> list[Place]:
     project = cluster.project_id or DEFAULT_PROJECT
-    held = sorted((one for one in groups if one.holds(cluster)), key=lambda one: one.name)
+    held = sorted((group for group in groups if group.holds(cluster)), key=lambda group: group.name)
     return [
         Place(Layer.PROJECT, project, projects.get(project, project)),
-        *(Place(Layer.GROUP, one.id, one.name) for one in held),
+        *(Place(Layer.GROUP, group.id, group.name) for group in held),
         Place(Layer.CLUSTER, cluster.id, cluster.handle),
     ]
 
@@ -58,9 +58,9 @@ def _of(
 async def check_place(
     tx: Transaction, actor: Actor, layer: Layer, place_id: str, *, ends: bool = False
 ) -> None:
-    """NotFound: no such project, group or cluster. Forbidden: not the actor's to change.
+    """NotFound: no such project, group or cluster. Forbidden: the actor may not change it.
 
-    Where an override `ends`, what it was of may be gone.
+    If an override is removed (`ends`), its place may no longer exist.
     """
     rows = {Layer.PROJECT: tx.projects, Layer.GROUP: tx.cluster_groups, Layer.CLUSTER: tx.clusters}
     row = await rows[layer].get(place_id)
@@ -72,17 +72,19 @@ async def check_place(
 
 
 def check_types(types: Mapping[str, str]) -> dict[str, str]:
-    """Types by key. Invalid: there is no such type."""
+    """Value types by key. Invalid: unknown type."""
     if len(types) > MOST_NAMES:
-        raise Invalid(f"{MOST_NAMES} at most", field="types")
+        raise Invalid(f"must have at most {MOST_NAMES} entries", field="types")
     for key, word in types.items():
         if word not in tuple(ValueType):
             known = ", ".join(ValueType)
-            raise Invalid(f"{key}: {word[:40]!r} is none of {known}", field="types")
+            raise Invalid(
+                f"{key}: unknown type {word[:40]!r}; expected one of {known}", field="types"
+            )
     return dict(types)
 
 
 def check_values(types: Mapping[str, str], values: Mapping[str, Any]) -> None:
-    """Invalid: a value is not of the type that is declared for it."""
+    """Invalid: a value does not have its declared type."""
     for key in types.keys() & values.keys():
         check_type(key, ValueType(types[key]), values[key], "configuration")

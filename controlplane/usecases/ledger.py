@@ -1,4 +1,4 @@
-"""Reports over the ledger: figures, the fleet at a moment, and the walk of a commit."""
+"""Reports from the ledger: delivery metrics, the fleet at a point in time, and a commit's path."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _SHA = re.compile(r"^[0-9a-f]{7,64}$")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Deployments with the names of services and the handles of clusters that are still there."""
+    """Deployments, with the names of services and the handles of clusters that still exist."""
 
     deployments: Sequence[Deployment]
     services: Mapping[str, str]
@@ -32,7 +32,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A commit's walk to all services that it concerns."""
+    """The path of a commit to all services that it affects."""
 
     sha: str
     stages: Sequence[StageTime]
@@ -40,18 +40,18 @@ class Trace:
 
     @property
     def live(self) -> int:
-        """How many services have it, or something later."""
-        return sum(one.standing in ARRIVED - {Standing.UNCHANGED} for one in self.walks)
+        """Number of services that run the commit or a later one."""
+        return sum(path.standing in ARRIVED - {Standing.UNCHANGED} for path in self.walks)
 
     @property
     def stragglers(self) -> list[Walk]:
-        """The walks that have not arrived, the longest waiting first."""
-        late = [one for one in self.walks if one.standing not in ARRIVED]
-        return sorted(late, key=lambda one: (one.since is not None, one.since))
+        """The paths that have not completed, longest waiting first."""
+        late = [path for path in self.walks if path.standing not in ARRIVED]
+        return sorted(late, key=lambda path: (path.since is not None, path.since))
 
 
 class Reports:
-    """Questions to the ledger."""
+    """Queries on the ledger."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -64,14 +64,16 @@ class Reports:
         within: Within,
         period: Period | None = None,
     ) -> Figures:
-        """The four figures of a window, up to now without an end."""
+        """DORA metrics of a time window; `until` defaults to now."""
         require_member(actor)
         until = until or self._deps.clock.now()
         length = until - since
         if not 0 < length.total_seconds() <= LONGEST_WINDOW_DAYS * 86_400:
-            raise Invalid(f"a window has up to {LONGEST_WINDOW_DAYS} days", field="since")
+            raise Invalid(
+                f"the time window must be 1 s to {LONGEST_WINDOW_DAYS} days", field="since"
+            )
         if period and length / period.length > MOST_PARTS:
-            raise Invalid(f"more than {MOST_PARTS} parts: take longer ones", field="by")
+            raise Invalid(f"more than {MOST_PARTS} periods: choose a longer period", field="by")
         visible = actor.policy.visible(Kind.SERVICE)
         async with self._deps.store.read() as tx:
             return await tx.deployments.figures(since, until, within, visible, period)
@@ -86,7 +88,7 @@ class Reports:
             return await _named(tx, await tx.deployments.newest(within, visible, most))
 
     async def at(self, actor: Actor, moment: datetime, within: Within) -> Named:
-        """The fleet as it was desired at a moment."""
+        """The desired state of the fleet at a point in time."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             return await _named(tx, await self._at(tx, actor, moment, within))
@@ -94,30 +96,32 @@ class Reports:
     async def difference(
         self, actor: Actor, then: datetime, now: datetime, within: Within
     ) -> tuple[Sequence[Change], Named]:
-        """What differs between two moments."""
+        """The changes between two points in time."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             before = await self._at(tx, actor, then, within)
             after = await self._at(tx, actor, now, within)
             changes = difference(before, then, after, now)
-            shown = [one.after or one.before for one in changes]
-            return changes, await _named(tx, [one for one in shown if one])
+            shown = [change.after or change.before for change in changes]
+            return changes, await _named(tx, [deployment for deployment in shown if deployment])
 
     async def trace(self, actor: Actor, sha: str, repository_id: str | None = None) -> Trace:
-        """How far a commit has come. NotFound: no service has had it, or is to have it."""
+        """The progress of a commit. NotFound: no service has or will get it."""
         require_member(actor)
         if not _SHA.match(sha):
-            raise Invalid("a commit's id, or 7 or more characters of its beginning", field="sha")
+            raise Invalid("must be a commit id, or at least its first 7 characters", field="sha")
         visible = actor.policy.visible(Kind.SERVICE)
         async with self._deps.store.read() as tx:
             found = await tx.deployments.of_commit(sha, visible)
-            if len({one.sha for one in found}) > 1:
-                raise Invalid("several commits begin so: give more of it", field="sha")
+            if len({deployment.sha for deployment in found}) > 1:
+                raise Invalid(
+                    "ambiguous: several commits start with this; give more characters", field="sha"
+                )
             services = await self._concerned(tx, actor, found, repository_id)
-            clusters = await _clusters(tx, {one.cluster_id for one in services})
+            clusters = await _clusters(tx, {service.cluster_id for service in services})
         if not found and not services:
             raise NotFound
-        newest = {one.service_id: one for one in found}
+        newest = {deployment.service_id: deployment for deployment in found}
         now = self._deps.clock.now()
         walks = [walk(s, clusters.get(s.cluster_id), newest.get(s.id), now) for s in services]
         return Trace(found[0].sha or sha if found else sha, stage_times(found), walks)
@@ -129,7 +133,9 @@ class Reports:
             moment, within, actor.policy.visible(Kind.SERVICE), MOST_SHOWN + 1
         )
         if len(found) > MOST_SHOWN:
-            raise LimitExceeded(f"more than {MOST_SHOWN:,} services: name a cluster or a project")
+            raise LimitExceeded(
+                f"more than {MOST_SHOWN:,} services: specify a cluster or a project"
+            )
         return found
 
     async def _concerned(
@@ -139,19 +145,25 @@ class Reports:
         found: Sequence[Deployment],
         repository_id: str | None,
     ) -> list[Service]:
-        """The services of a repository; without one, those that have had the commit."""
+        """The services of a repository; without one, those that had the commit."""
         if repository_id:
             services = await tx.services.select(repository_id=repository_id)
         else:
-            services = await _services(tx, {one.service_id for one in found})
+            services = await _services(tx, {deployment.service_id for deployment in found})
         if len(services) > _MOST_SERVICES:
-            raise LimitExceeded(f"{len(services):,} services, {_MOST_SERVICES:,} at most")
-        return [one for one in services if actor.may(Verb.READ, one.target)]
+            raise LimitExceeded(
+                f"{len(services):,} services, but at most {_MOST_SERVICES:,} are allowed"
+            )
+        return [service for service in services if actor.may(Verb.READ, service.target)]
 
 
 async def _named(tx: Transaction, deployments: Sequence[Deployment]) -> Named:
-    services = await tx.deployments.service_names({one.service_id for one in deployments})
-    handles = await tx.deployments.cluster_handles({one.cluster_id for one in deployments})
+    services = await tx.deployments.service_names(
+        {deployment.service_id for deployment in deployments}
+    )
+    handles = await tx.deployments.cluster_handles(
+        {deployment.cluster_id for deployment in deployments}
+    )
     return Named(deployments, services, handles)
 
 
@@ -164,12 +176,14 @@ async def _services(tx: Transaction, ids: set[str]) -> list[Service]:
 
 async def _clusters(tx: Transaction, ids: set[str]) -> dict[str, Cluster]:
     rows = [
-        one for part in _parts(ids) for one in await tx.clusters.select(id=part, deleted_at=ANY)
+        cluster
+        for part in _parts(ids)
+        for cluster in await tx.clusters.select(id=part, deleted_at=ANY)
     ]
-    return {one.id: one for one in rows}
+    return {cluster.id: cluster for cluster in rows}
 
 
 def _parts(ids: set[str], size: int = 2_000) -> list[list[str]]:
-    """Parts small enough for one statement's parameters."""
+    """Splits ids into parts that fit the parameters of one statement."""
     items = sorted(ids)
     return [items[start : start + size] for start in range(0, len(items), size)]

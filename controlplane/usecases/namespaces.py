@@ -1,4 +1,4 @@
-"""Managed namespaces: which clusters have them, and what is in them."""
+"""Managed namespaces: namespaces with their content, created in selected clusters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from controlplane.usecases.services import ServiceChange
 
 @dataclass(frozen=True, slots=True)
 class NamespaceChange:
-    """What to change of a managed namespace; None leaves it as it is."""
+    """Changes to a managed namespace. None leaves a field unchanged."""
 
     common: DefinitionChange = DefinitionChange()
     namespace: str | None = None
@@ -29,7 +29,7 @@ class NamespaceChange:
     template: ServiceChange | None = None
 
     def columns(self) -> dict[str, Any]:
-        """The fields that are given."""
+        """The given fields."""
         names = ("namespace", "labels", "annotations", "quota")
         given = {name: getattr(self, name) for name in names}
         return {name: value for name, value in given.items() if value is not None}
@@ -37,35 +37,35 @@ class NamespaceChange:
 
 @retried
 class Namespaces(Definitions[ManagedNamespace]):
-    """Verbs on managed namespaces."""
+    """Operations on managed namespaces."""
 
     kind = OwnerKind.NAMESPACE
     noun = "ManagedNamespace"
 
     async def create(self, actor: Actor, change: NamespaceChange) -> ManagedNamespace:
-        """Define one; without another name the namespace is called as the definition is."""
+        """Creates a managed namespace; the namespace's name defaults to the generator's name."""
         require_member(actor)
         blank = ManagedNamespace(**self._blank(change.common))
         blank = replace(blank, **{"namespace": blank.name, **change.columns()}).checked()
         return await self._make(
-            actor, blank, lambda tx, one: _with_template(tx, actor, one, change)
+            actor, blank, lambda tx, definition: _with_template(tx, actor, definition, change)
         )
 
     async def update(self, actor: Actor, id: str, change: NamespaceChange) -> ManagedNamespace:
-        """Change one; all clusters follow."""
+        """Changes a managed namespace in all clusters."""
         require_member(actor)
         return await self._renew(
             actor,
             id,
             lambda before: change.common.columns(before) | change.columns(),
-            lambda tx, one: _with_template(tx, actor, one.checked(), change),
+            lambda tx, definition: _with_template(tx, actor, definition.checked(), change),
         )
 
 
 async def _with_template(
-    tx: Transaction, actor: Actor, one: ManagedNamespace, change: NamespaceChange
+    tx: Transaction, actor: Actor, definition: ManagedNamespace, change: NamespaceChange
 ) -> ManagedNamespace:
     if change.template is None:
-        return one
-    given = replace(change.template, namespace=one.namespace)
-    return replace(one, template=await template_from(tx, actor, given, one.template))
+        return definition
+    given = replace(change.template, namespace=definition.namespace)
+    return replace(definition, template=await template_from(tx, actor, given, definition.template))

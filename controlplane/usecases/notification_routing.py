@@ -1,4 +1,4 @@
-"""From what has happened to who is told: notifications meet routers, and states are looked at."""
+"""Routes notifications to sinks, and detects states that no event reports."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,18 +38,18 @@ KEPT = timedelta(days=90)
 _AT_ONCE = 500
 _LASTING: Final = (TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.AGENT)
 _SAYS = {
-    NotificationKind.SERVICE_UPDATE: "is rendered anew",
+    NotificationKind.SERVICE_UPDATE: "was rendered",
     NotificationKind.SERVICE_FAILED: "has failed",
     NotificationKind.SERVICE_RECOVERED: "is healthy again",
-    NotificationKind.SERVICE_DRIFTED: "was changed by somebody else",
+    NotificationKind.SERVICE_DRIFTED: "was changed outside Git",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The services that notifications are about, deleted ones too, and their clusters, by id.
+    """Services of notifications (also deleted ones) and their clusters, by id.
 
-    `before` is how the service of each notification of being healthy was before.
+    `before`: the previous stage of the service, by id of each notification about health.
     """
 
     services: Mapping[str, Service]
@@ -58,13 +58,13 @@ class _Known:
 
 
 class Routing:
-    """Turns waiting notifications into deliveries."""
+    """Turns new notifications into deliveries."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def route(self) -> int:
-        """Route what waits, or some of it; how many those were."""
+        """Routes a batch of new notifications; returns its size."""
         async with self._deps.store.read() as tx:
             if not await tx.notifications.waiting(1):
                 return 0
@@ -72,21 +72,23 @@ class Routing:
             waiting = await tx.notifications.waiting(_AT_ONCE)
             routers, sinks = await tx.routers.select(), await tx.sinks.select()
             known = await _known(tx, waiting)
-            told: list[Notification] = []
+            routed: list[Notification] = []
             deliveries: list[Delivery] = []
-            for one in waiting:
-                located, commits = await _located(tx, one, known)
+            for pending in waiting:
+                located, commits = await _located(tx, pending, known)
                 if located is not None:
-                    told.append(located)
+                    routed.append(located)
                     wanted = _wanted(located, commits, routers, {sink.id: sink for sink in sinks})
-                    deliveries += self._deliveries(_id(one), wanted)
-            await tx.notifications.routed(told, self._deps.clock.now())
-            await tx.notifications.drop({_id(one) for one in waiting} - set(map(_id, told)))
+                    deliveries += self._deliveries(_id(pending), wanted)
+            await tx.notifications.routed(routed, self._deps.clock.now())
+            await tx.notifications.drop(
+                {_id(pending) for pending in waiting} - set(map(_id, routed))
+            )
             await tx.deliveries.add_each(deliveries)
         return len(waiting)
 
     async def forget(self) -> None:
-        """Remove what is older than 90 days."""
+        """Deletes notifications that are older than 90 days."""
         before = self._deps.clock.now() - KEPT
         async with self._deps.store.write() as tx:
             await tx.notifications.forget(before)
@@ -95,19 +97,19 @@ class Routing:
                     await tx.marks.remove(mark.id)
 
     def _deliveries(self, id: int, sinks: Iterable[Sink]) -> list[Delivery]:
-        """One notification on its way to each of some sinks."""
+        """One delivery of a notification to each sink."""
         now, new_id = self._deps.clock.now(), self._deps.new_id
-        return [Delivery(new_id(), id, one.id, one.project_id, now, now) for one in sinks]
+        return [Delivery(new_id(), id, sink.id, sink.project_id, now, now) for sink in sinks]
 
 
 class Watch:
-    """Finds what no row tells: who is away, what is broken, what ends soon. Each is told once."""
+    """Detects offline clusters, broken repositories and expiring tokens, and reports each once."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def look_at_clusters(self) -> None:
-        """Notify of clusters that went away, and of those that came back."""
+        """Reports clusters that went offline or came back."""
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
             silent = await tx.clusters.past("pinged_at", now - AWAY_AFTER)
@@ -115,32 +117,32 @@ class Watch:
             marks = {m.id: m for m in await tx.marks.select() if m.id.startswith("cluster:")}
         for id, cluster in away.items():
             if id not in marks and cluster.pinged_at is not None:
-                text = f"Its agent was last heard of at {cluster.pinged_at:%F %T} UTC."
+                text = f"Its agent was last seen at {cluster.pinged_at:%F %T} UTC."
                 kind = NotificationKind.CLUSTER_AWAY
-                told = notification(kind, now, f"cluster {cluster.handle} is away", text)
+                notice = notification(kind, now, f"cluster {cluster.handle} is offline", text)
                 place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
-                await self._mark(id, replace(told, **place))
+                await self._mark(id, replace(notice, **place))
         for id in marks.keys() - away.keys():
             await self._cluster_back(id, now)
 
     async def look_at_repositories(self) -> None:
-        """Notify of repositories that cannot be followed, and of those that can again."""
+        """Reports repositories that fail to fetch, and those that recovered."""
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
             broken = await tx.repositories.select(health=GitHealth.FAILED)
             marks = {m.id for m in await tx.marks.select() if m.id.startswith("repository:")}
-        failing = {f"repository:{one.id}": one for one in broken}
+        failing = {f"repository:{repository.id}": repository for repository in broken}
         for id, repository in failing.items():
             if id not in marks:
-                subject = f"repository {repository.url} cannot be followed"
+                subject = f"repository {repository.url} cannot be fetched"
                 kind = NotificationKind.REPOSITORY_BROKEN
-                told = notification(kind, now, subject, repository.error or "")
-                await self._mark(id, replace(told, project_id=_in(repository.project_id)))
+                notice = notification(kind, now, subject, repository.error or "")
+                await self._mark(id, replace(notice, project_id=_in(repository.project_id)))
         for id in marks - failing.keys():
             await self._repository_mended(id, now)
 
     async def look_at_tokens(self) -> None:
-        """Notify of tokens that end within a week."""
+        """Reports tokens that expire within 7 days."""
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
             ending = await tx.tokens.past("expires_at", now + EXPIRES_SOON)
@@ -150,8 +152,10 @@ class Watch:
             id = f"token:{token.id}"
             lasting = token.kind in _LASTING and token.parent_id is None
             if live and lasting and id not in known:
-                text = f"It ends at {token.expires_at:%F %T} UTC: make another one before."
-                subject = f"the token {token.name} ends soon"
+                text = (
+                    f"It expires at {token.expires_at:%F %T} UTC: create a new token before then."
+                )
+                subject = f"token {token.name} expires soon"
                 await self._mark(id, notification(NotificationKind.TOKEN_EXPIRING, now,
                                                   subject, text))  # fmt: skip
 
@@ -161,9 +165,9 @@ class Watch:
             cluster = await tx.clusters.get(mark.partition(":")[2])
             if cluster is not None:
                 kind = NotificationKind.CLUSTER_BACK
-                told = notification(kind, now, f"cluster {cluster.handle} is back")
+                notice = notification(kind, now, f"cluster {cluster.handle} is online again")
                 place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
-                await tx.notifications.append([replace(told, **place)])
+                await tx.notifications.append([replace(notice, **place)])
 
     async def _repository_mended(self, mark: str, now: datetime) -> None:
         async with self._deps.store.write() as tx:
@@ -171,73 +175,78 @@ class Watch:
             repository = await tx.repositories.get(mark.partition(":")[2])
             if repository is not None:
                 kind = NotificationKind.REPOSITORY_MENDED
-                told = notification(kind, now, f"repository {repository.url} is followed again")
+                notice = notification(kind, now, f"repository {repository.url} is fetched again")
                 project = _in(repository.project_id)
-                await tx.notifications.append([replace(told, project_id=project)])
+                await tx.notifications.append([replace(notice, project_id=project)])
 
-    async def _mark(self, id: str, told: Notification) -> None:
-        """Tell once; nothing if another replica has just done so."""
+    async def _mark(self, id: str, notice: Notification) -> None:
+        """Reports a state once; does nothing if another replica already did."""
         try:
             async with self._deps.store.write() as tx:
-                await tx.marks.add(Mark(id, told.at))
-                await tx.notifications.append([told])
+                await tx.marks.add(Mark(id, notice.at))
+                await tx.notifications.append([notice])
         except Conflict:
             return
 
 
 async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _Known:
-    ids = {one.service_id for one in waiting if one.service_id}
+    ids = {pending.service_id for pending in waiting if pending.service_id}
     services = await tx.services.select(id=ids, deleted_at=ANY) if ids else []
-    homes = {one.cluster_id for one in services}
+    homes = {service.cluster_id for service in services}
     clusters = await tx.clusters.select(id=homes) if homes else []
-    healthy = {_id(one) for one in waiting if one.kind is NotificationKind.SERVICE_RECOVERED}
+    healthy = {
+        _id(pending) for pending in waiting if pending.kind is NotificationKind.SERVICE_RECOVERED
+    }
     before = await tx.notifications.stages_before(healthy)
-    return _Known({one.id: one for one in services}, {one.id: one for one in clusters}, before)
+    return _Known(
+        {service.id: service for service in services},
+        {cluster.id: cluster for cluster in clusters},
+        before,
+    )
 
 
 async def _located(
-    tx: Transaction, one: Notification, known: _Known
+    tx: Transaction, pending: Notification, known: _Known
 ) -> tuple[Notification | None, Mapping[str, str]]:
-    """What is to be told, with names, and the commits that it is of, by repository.
-
-    None: it is no news.
-    """
-    if one.service_id:
-        service = known.services.get(one.service_id)
+    """The notification with names, and its commits by repository. None: it must not be sent."""
+    if pending.service_id:
+        service = known.services.get(pending.service_id)
         if service is None:
             return None, {}
-        commits = {service.repository_id or "": one.detail.get("sha", "")}
-        return _of_service(one, service, known), commits
-    if one.pipeline_id:
-        pipeline = await tx.pipelines.peek(id=one.pipeline_id)
+        commits = {service.repository_id or "": pending.detail.get("sha", "")}
+        return _of_service(pending, service, known), commits
+    if pending.pipeline_id:
+        pipeline = await tx.pipelines.peek(id=pending.pipeline_id)
         if pipeline is None:
             return None, {}
-        return await _of_pipeline(tx, one, pipeline)
-    return one, {}
+        return await _of_pipeline(tx, pending, pipeline)
+    return pending, {}
 
 
 async def _of_pipeline(
-    tx: Transaction, one: Notification, pipeline: Pipeline
+    tx: Transaction, pending: Notification, pipeline: Pipeline
 ) -> tuple[Notification, Mapping[str, str]]:
-    """With the stage's name, and the commits of the release that it is about."""
-    shas, environment = _release(pipeline, one.detail)
+    """The notification with the stage's name, and the commits of its release."""
+    shas, environment = _release(pipeline, pending.detail)
     services = await tx.services.select(id=set(shas)) if shas else []
     commits = {str(s.repository_id): shas[s.id] for s in services if s.repository_id}
     shown = {commit_key(id): sha for id, sha in commits.items()}
     place = {"pipeline": pipeline.name, "environment": environment}
-    subject = f"pipeline {pipeline.name}: {one.subject}"[:320]
-    detail = {**one.detail, **place, **shown}
-    told = replace(one, subject=subject, project_id=_in(pipeline.project_id), detail=detail)
-    return told, commits
+    subject = f"pipeline {pipeline.name}: {pending.subject}"[:320]
+    detail = {**pending.detail, **place, **shown}
+    completed = replace(
+        pending, subject=subject, project_id=_in(pipeline.project_id), detail=detail
+    )
+    return completed, commits
 
 
 def _release(pipeline: Pipeline, detail: Mapping[str, str]) -> tuple[Mapping[ServiceId, str], str]:
-    """The commits of a release, and the stage in question, or that behind a gate; else nothing."""
+    """The commits of a release, and the name of its stage or of the stage after its gate."""
     try:
         spec = codec.pipeline_from_json(pipeline.spec)
         releases = codec.state_from_json(pipeline.state).releases
     except Invalid:
-        # A newer program has written it. That must not keep all others' news back.
+        # A newer version wrote this row. It must not block all other notifications.
         return {}, ""
     release = releases.get(ReleaseId(detail.get("release", "")))
     place = detail.get("place", "")
@@ -246,31 +255,31 @@ def _release(pipeline: Pipeline, detail: Mapping[str, str]) -> tuple[Mapping[Ser
     return release.commits if release else {}, stage.name if stage else ""
 
 
-def _of_service(one: Notification, service: Service, known: _Known) -> Notification:
+def _of_service(pending: Notification, service: Service, known: _Known) -> Notification:
     cluster = known.clusters.get(service.cluster_id)
     handle = cluster.handle if cluster else service.cluster_id
-    kind, says = one.kind, _SAYS[one.kind]
-    if kind is NotificationKind.SERVICE_RECOVERED and known.before.get(_id(one)) not in ILL:
+    kind, says = pending.kind, _SAYS[pending.kind]
+    if kind is NotificationKind.SERVICE_RECOVERED and known.before.get(_id(pending)) not in ILL:
         kind, says = NotificationKind.SERVICE_UPDATE, "is healthy"
-    severity = Severity.INFO if kind is NotificationKind.SERVICE_UPDATE else one.severity
+    severity = Severity.INFO if kind is NotificationKind.SERVICE_UPDATE else pending.severity
     return replace(
-        one,
+        pending,
         kind=kind,
         severity=severity,
         subject=f"{service.name} in {handle} {says}"[:320],
         project_id=_in(service.project_id),
-        detail={**one.detail, "cluster": handle, "service": service.name},
+        detail={**pending.detail, "cluster": handle, "service": service.name},
     )
 
 
 def _wanted(
-    one: Notification,
+    pending: Notification,
     commits: Mapping[str, str],
     routers: Iterable[Router],
     sinks: dict[str, Sink],
 ) -> list[Sink]:
-    """The sinks that get it, each once."""
-    ids = {id for router in routers if router.takes(one) for id in router.sinks}
+    """The sinks that get the notification, each once."""
+    ids = {id for router in routers if router.takes(pending) for id in router.sinks}
     of_commits = (sink for sink in sinks.values() if sink.type in COMMIT_STATUS)
     ids |= {sink.id for sink in of_commits if commits.get(sink.repository_id)}
     return [sinks[id] for id in sorted(ids) if id in sinks]
@@ -280,6 +289,6 @@ def _in(project_id: str | None) -> str:
     return project_id or DEFAULT_PROJECT
 
 
-def _id(one: Notification) -> int:
-    assert one.id is not None  # It was read from the store.
-    return one.id
+def _id(pending: Notification) -> int:
+    assert pending.id is not None  # Rows from the store have an id.
+    return pending.id

@@ -1,4 +1,4 @@
-"""Sending: notifications to their sinks, audit rows to those that take them. At least once."""
+"""Sends notifications and audit entries to sinks, at least once."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ _CHATS = {SinkType.SLACK: slack, SinkType.TEAMS: teams}
 
 
 class Sending:
-    """Carries out deliveries, and forwards the audit trail."""
+    """Sends deliveries, and forwards the audit log."""
 
     def __init__(self, deps: Deps, outward: Outward, host: str = "towline") -> None:
         self._deps = deps
@@ -57,26 +57,26 @@ class Sending:
         self._comments = PreviewComments(deps, outward)
 
     async def deliver(self) -> int:
-        """Try the deliveries that are due, or some of them; how many."""
+        """Sends a batch of due deliveries; returns its size."""
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             claimed = await tx.deliveries.claim(now, _AT_ONCE)
-        await asyncio.gather(*(self._try(one) for one in claimed))
+        await asyncio.gather(*(self._try(delivery) for delivery in claimed))
         return len(claimed)
 
     async def forward_audit(self) -> None:
-        """Send what is new in the audit trail to each sink that takes it."""
+        """Sends new audit entries to each sink that subscribes to them."""
         async with self._deps.store.read() as tx:
-            sinks = [one for one in await tx.sinks.select() if one.audit]
+            sinks = [sink for sink in await tx.sinks.select() if sink.audit]
         now = self._deps.clock.now()
-        due = [one for one in sinks if one.due_at is None or one.due_at <= now]
-        await asyncio.gather(*(self._forward(one) for one in due))
+        due = [sink for sink in sinks if sink.due_at is None or sink.due_at <= now]
+        await asyncio.gather(*(self._forward(sink) for sink in due))
 
     async def _try(self, delivery: Delivery) -> None:
         now = self._deps.clock.now()
         try:
             status = await self._send(delivery)
-            error = "" if status < 300 else f"the sink answered {status}"
+            error = "" if status < 300 else f"the sink returned {status}"
         except TowlineError as failure:
             status, error = None, failure.message[:1000]
         columns = {"status": status, "error": error, "finished_at": now}
@@ -105,40 +105,40 @@ class Sending:
         if repository is not None:
             host = Host.of(sink.type, secrets, repository.url)
             if urlsplit(host.base).hostname != sink.host:
-                raise Unavailable("the repository is on another host now: give the token again")
+                raise Unavailable("the repository moved to another host: set the token again")
             return await self._tell_host(host, sink.repository_id, found[0])
         if sink.type in COMMIT_STATUS:
             return _GONE
         request = self._request(sink, secrets, delivery, found[0])
         return await self._outward.post(request.url, request.headers, request.body)
 
-    async def _tell_host(self, host: Host, repository_id: str, one: Notification) -> int:
-        """Give a commit its status, and its request a comment; the status of the answer."""
-        told = outcome(one, repository_id)
-        if told is None:
+    async def _tell_host(self, host: Host, repository_id: str, news: Notification) -> int:
+        """Sets a commit status and comments on its pull requests; returns the HTTP status."""
+        commit_outcome = outcome(news, repository_id)
+        if commit_outcome is None:
             return 200
-        request = host.status(told)
+        request = host.status(commit_outcome)
         status = await self._outward.post(request.url, request.headers, request.body)
-        if status < 300 and told.is_final and one.service_id:
-            await self._comments.tell(host, one.service_id, repository_id, told.sha)
+        if status < 300 and commit_outcome.is_final and news.service_id:
+            await self._comments.tell(host, news.service_id, repository_id, commit_outcome.sha)
         return status
 
     def _request(
-        self, sink: Sink, secrets: Mapping[str, str], delivery: Delivery, one: Notification
+        self, sink: Sink, secrets: Mapping[str, str], delivery: Delivery, news: Notification
     ) -> Outgoing:
         if sink.type in _CHATS:
-            return _CHATS[sink.type](secrets, one)
+            return _CHATS[sink.type](secrets, news)
         now = self._deps.clock.now()
-        return webhook(secrets, delivery.id, now, one.kind.value, one.at, event(one))
+        return webhook(secrets, delivery.id, now, news.kind.value, news.at, event(news))
 
-    def _line(self, one: Notification) -> bytes:
-        """A notification in the clothes of an audit row, which syslog knows."""
-        detail = {"text": one.text, **one.detail}
-        entry = AuditEntry(one.at, SYSTEM.name, one.kind.value, Verdict.ALLOWED, SYSTEM.id)
-        return syslog(replace(entry, target=one.subject, detail=detail), self._host)
+    def _line(self, news: Notification) -> bytes:
+        """A notification in the format of an audit entry, as syslog expects it."""
+        detail = {"text": news.text, **news.detail}
+        entry = AuditEntry(news.at, SYSTEM.name, news.kind.value, Verdict.ALLOWED, SYSTEM.id)
+        return syslog(replace(entry, target=news.subject, detail=detail), self._host)
 
     async def _forward(self, sink: Sink) -> None:
-        """Send to one sink, if no other replica does."""
+        """Forwards to one sink, unless another replica does."""
         now = self._deps.clock.now()
         lease = now + _LEASE
         async with self._deps.store.write() as tx:
@@ -165,7 +165,7 @@ class Sending:
                 await tx.sinks.change(sink.id, **columns)
 
     async def _forward_kind(self, sink: Sink, kind: AuditKind, last: int) -> int:
-        """Send the next rows of a chain; the number of the last one that has been sent."""
+        """Sends the next entries of a chain; returns the number of the last entry sent."""
         async with self._deps.store.read() as tx:
             rows = await tx.audit.behind(kind, last, _AUDIT_ROWS)
         if not rows:
@@ -176,10 +176,10 @@ class Sending:
     async def _send_rows(self, sink: Sink, kind: AuditKind, rows: Sequence[AuditEntry]) -> None:
         secrets, now = opened_sink(self._deps.sealer, sink), self._deps.clock.now()
         if sink.type is SinkType.SYSLOG:
-            await self._outward.syslog(secrets["url"], [syslog(one, self._host) for one in rows])
+            await self._outward.syslog(secrets["url"], [syslog(row, self._host) for row in rows])
             return
-        id, data = f"{sink.id}-{kind.value}-{rows[0].number}", [as_object(one) for one in rows]
+        id, data = f"{sink.id}-{kind.value}-{rows[0].number}", [as_object(row) for row in rows]
         request = webhook(secrets, id, now, f"audit.{kind.value}", rows[-1].at, data)
         status = await self._outward.post(request.url, request.headers, request.body)
         if status >= 300:
-            raise Unavailable(f"the sink answered {status}")
+            raise Unavailable(f"the sink returned {status}")

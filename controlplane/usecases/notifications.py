@@ -1,4 +1,4 @@
-"""Sinks, routers, and what became of deliveries."""
+"""Notification sinks, routers and deliveries."""
 
 import secrets
 from collections.abc import Mapping
@@ -45,7 +45,10 @@ _WEB: Final = ("https", "http")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SinkDraft:
-    """A sink as it is wanted; None leaves as it is. Never printed: it holds secrets."""
+    """Desired state of a sink.
+
+    None leaves a field unchanged. Not printed, since it contains secrets.
+    """
 
     name: str
     type: SinkType
@@ -60,7 +63,7 @@ class SinkDraft:
 
 @dataclass(frozen=True, slots=True)
 class RouterDraft:
-    """A router as it is wanted; `sinks` are ids."""
+    """Desired state of a router; `sinks` contains ids."""
 
     name: str
     events: tuple[str, ...] = ("*",)
@@ -72,7 +75,7 @@ class RouterDraft:
 
 @retried
 class Notifying:
-    """Verbs on sinks, routers, notifications and deliveries."""
+    """Operations on sinks, routers, notifications and deliveries."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -88,7 +91,7 @@ class Notifying:
             return await tx.routers.page(_seen_by(actor, query))
 
     async def notifications(self, actor: Actor, query: PageQuery) -> Page[Notification]:
-        """What has happened, newest first."""
+        """Notifications, newest first."""
         async with self._deps.store.read() as tx:
             return await tx.notifications.page(replace(_seen_by(actor, query), newest=True))
 
@@ -98,21 +101,21 @@ class Notifying:
             return await tx.deliveries.page(replace(_seen_by(actor, query), newest=True))
 
     async def sink(self, actor: Actor, id: str | None, name: str | None = None) -> Sink:
-        """By id, else by name. NotFound: none."""
+        """Finds a sink by id, or by name without an id. NotFound: it does not exist."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             found = await (tx.sinks.get(id) if id else tx.sinks.find(name=name or ""))
         return _readable(actor, found)
 
     async def router(self, actor: Actor, id: str | None, name: str | None = None) -> Router:
-        """By id, else by name. NotFound: none."""
+        """Finds a router by id, or by name without an id. NotFound: it does not exist."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             found = await (tx.routers.get(id) if id else tx.routers.find(name=name or ""))
         return _readable(actor, found)
 
     async def save_sink(self, actor: Actor, draft: SinkDraft) -> tuple[Sink, str | None]:
-        """Create or change the sink of this name; a signing secret that was made, given once."""
+        """Creates or changes a sink; returns a generated signing secret, shown only once."""
         require_member(actor)
         check_text(draft.name, "name")
         async with self._deps.store.write() as tx:
@@ -120,7 +123,9 @@ class Notifying:
             sink = before or await self._new_sink(tx, actor, draft)
             _require_write(actor, sink.target, before is not None)
             if before is not None and before.type is not draft.type:
-                raise Conflict(f"{draft.name} is a sink of type {before.type.value}")
+                raise Conflict(
+                    f"sink {draft.name} has the type {before.type.value}, which cannot be changed"
+                )
             kept = _opened(self._deps.sealer, sink)
             given, made = _secrets(draft, kept)
             sink = await _completed(tx, actor, sink, draft, given)
@@ -131,22 +136,22 @@ class Notifying:
         return sink, made
 
     async def delete_sink(self, actor: Actor, id: str) -> Sink:
-        """Conflict: a router still names it."""
+        """Deletes a sink. Conflict: a router still uses it."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             sink = await tx.sinks.get(id)
             if sink is None:
                 raise NotFound
             require(actor, Verb.WRITE, sink.target)
-            users = [one.name for one in await tx.routers.select() if id in one.sinks]
+            users = [router.name for router in await tx.routers.select() if id in router.sinks]
             if users:
-                raise Conflict(f"routers still send to it: {', '.join(users[:5])}")
+                raise Conflict(f"routers still use this sink: {', '.join(users[:5])}")
             await tx.sinks.remove(id)
             await self._deps.audit(tx, actor, "deleteNotificationSink", sink.name, id)
         return sink
 
     async def save_router(self, actor: Actor, draft: RouterDraft) -> Router:
-        """Create or change the router of this name."""
+        """Creates or changes a router."""
         require_member(actor)
         check_text(draft.name, "name")
         now = self._deps.clock.now()
@@ -182,7 +187,7 @@ class Notifying:
         return router
 
     async def test_sink(self, actor: Actor, id: str) -> Delivery:
-        """Send a notification to one sink, to see whether it arrives."""
+        """Sends a test notification to one sink."""
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
@@ -191,7 +196,7 @@ class Notifying:
                 raise NotFound
             require(actor, Verb.WRITE, sink.target)
             if sink.type in COMMIT_STATUS:
-                raise Invalid("a commit status is sent with a commit only", field="id")
+                raise Invalid("a commit status sink cannot be tested without a commit", field="id")
             said = f"A test of the sink {sink.name}"
             one = notification(NotificationKind.TEST, now, said, project_id=sink.project_id)
             kept = await tx.notifications.add(replace(one, routed_at=now))
@@ -202,7 +207,7 @@ class Notifying:
         return delivery
 
     async def resend(self, actor: Actor, id: str) -> Delivery:
-        """Try a delivery anew, whatever became of it. Its webhook-id stays the same."""
+        """Sends a delivery again, whatever its state. Its webhook-id is unchanged."""
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
@@ -219,7 +224,7 @@ class Notifying:
 
     async def _new_sink(self, tx: Transaction, actor: Actor, draft: SinkDraft) -> Sink:
         now, project = self._deps.clock.now(), await _project(tx, draft.project_id)
-        ends = {one.kind.value: one.number for one in await tx.audit.chains()}
+        ends = {chain.kind.value: chain.number for chain in await tx.audit.chains()}
         return Sink(self._deps.new_id(), draft.name, now, now, draft.type, project, sent=ends)
 
 
@@ -249,9 +254,13 @@ def _readable(actor: Actor, found: S | None) -> S:
 
 
 def _require_write(actor: Actor, target: Target, known: bool) -> None:
-    """Names are unique in the installation: who may not see what has it only hears it is taken."""
+    """Requires write access.
+
+    Names are unique in the installation, so an actor who may not see the other object only learns
+    that the name is used.
+    """
     if known and not actor.may(Verb.READ, target):
-        raise Conflict("this name is taken: choose another one")
+        raise Conflict("this name is already used: choose another one")
     require(actor, Verb.WRITE, target if known else replace(target, id=""))
 
 
@@ -261,33 +270,36 @@ async def _project(tx: Transaction, project_id: str | None) -> str:
 
 async def _check_sinks(tx: Transaction, actor: Actor, router: Router) -> None:
     if len(router.sinks) > MOST_SINKS:
-        raise Invalid(f"at most {MOST_SINKS} sinks", field="routerSinks")
-    found = {one.id: one for one in await tx.sinks.select(id=router.sinks or [""])}
+        raise Invalid(f"must have at most {MOST_SINKS} sinks", field="routerSinks")
+    found = {sink.id: sink for sink in await tx.sinks.select(id=router.sinks or [""])}
     for id in router.sinks:
         sink = found.get(id)
         if sink is None or not actor.may(Verb.READ, sink.target):
-            raise Invalid(f"there is no sink {id[:64]}", field="routerSinks")
+            raise Invalid(f"sink {id[:64]} does not exist", field="routerSinks")
         if sink.type in COMMIT_STATUS:
-            raise Invalid(f"{sink.name} gets commit statuses without a router", field="routerSinks")
+            raise Invalid(
+                f"sink {sink.name} gets commit statuses without a router: remove it",
+                field="routerSinks",
+            )
 
 
 def _secrets(draft: SinkDraft, kept: Mapping[str, str]) -> tuple[dict[str, str], str | None]:
-    """What is sealed, and a signing secret that had to be made."""
+    """The secrets to seal, and a generated signing secret, if any."""
     given = {"url": draft.url, "secret": draft.secret, "token": draft.token}
     given["api_url"] = draft.api_url
     after = {**kept, **{name: text for name, text in given.items() if text}}
     moved = after.get("api_url") != kept.get("api_url") and "token" in kept
     if moved and not draft.token:
-        raise Invalid("must be given again for another API", field="token")
+        raise Invalid("must be set again for another API", field="token")
     if len(after.get("token", "")) > _MOST_TOKEN:
-        raise Invalid(f"at most {_MOST_TOKEN} characters", field="token")
+        raise Invalid(f"must have at most {_MOST_TOKEN} characters", field="token")
     if not after.get("token", "").isprintable():
-        raise Invalid("must not hold control characters", field="token")
+        raise Invalid("must not contain control characters", field="token")
     if draft.type is not SinkType.WEBHOOK:
         after.pop("secret", None)
         return after, None
     if draft.url and draft.url != kept.get("url") and "secret" in kept and not draft.secret:
-        # Another receiver must not be able to sign as the one before.
+        # A new receiver must not get the previous receiver's signing secret.
         del after["secret"]
     if "secret" in after:
         key_of(after["secret"])
@@ -299,7 +311,7 @@ def _secrets(draft: SinkDraft, kept: Mapping[str, str]) -> tuple[dict[str, str],
 async def _completed(
     tx: Transaction, actor: Actor, sink: Sink, draft: SinkDraft, given: Mapping[str, str]
 ) -> Sink:
-    """With what is shown of it, and what it is about. Invalid: something is missing or wrong."""
+    """The sink with its public fields. Invalid: a field is missing or wrong."""
     if draft.type in COMMIT_STATUS:
         return await _of_repository(tx, actor, sink, draft, given)
     schemes = _SYSLOG if draft.type is SinkType.SYSLOG else _WEB
@@ -309,14 +321,14 @@ async def _completed(
     if draft.audit:
         require(actor, Verb.READ, Target.whole(Kind.AUDIT))
         if draft.type not in TAKES_AUDIT or sink.project_id:
-            raise Invalid("a WEBHOOK or SYSLOG sink of the installation takes it", field="audit")
+            raise Invalid("needs a WEBHOOK or SYSLOG sink without a project", field="audit")
     now = await _ends(tx)
     added = {kind.value: now[kind.value] for kind in draft.audit if kind not in sink.audit}
     return replace(sink, audit=draft.audit, sent={**sink.sent, **added})
 
 
 async def _ends(tx: Transaction) -> dict[str, int]:
-    return {one.kind.value: one.number for one in await tx.audit.chains()}
+    return {chain.kind.value: chain.number for chain in await tx.audit.chains()}
 
 
 async def _of_repository(
@@ -325,25 +337,25 @@ async def _of_repository(
     id = draft.repository_id or sink.repository_id
     repository = await tx.repositories.get(id) if id else None
     if repository is None or not actor.may(Verb.READ, repository.target):
-        raise Invalid("say of which repository's commits", field="repositoryId")
+        raise Invalid("must be the id of a repository that you may see", field="repositoryId")
     require(actor, Verb.WRITE, repository.target)
     if not given.get("token"):
-        raise Invalid("is needed to write commit statuses", field="token")
+        raise Invalid("is required to write commit statuses", field="token")
     api = given.get("api_url") or api_of(draft.type, repository.url)
     host = checked_host(api, ("https", "http"), "apiUrl")
     if sink.host not in ("", host) and not draft.token:
-        raise Invalid("must be given again for another host", field="token")
+        raise Invalid("must be set again for another host", field="token")
     return replace(sink, repository_id=id, host=host)
 
 
 def checked_host(url: str, schemes: tuple[str, ...], field: str) -> str:
-    """The host of a URL. Invalid: it is none of these schemes, too long or holds credentials."""
+    """The host of a URL. Invalid: wrong scheme, too long, or with credentials."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in schemes and parts.hostname and parts.port != 0
     except ValueError:
         good, parts = False, urlsplit("")
     if not good or len(url) > MOST_URL or not url.isprintable() or " " in url or parts.username:
-        names = ", ".join(f"{one}://" for one in schemes)
+        names = ", ".join(f"{scheme}://" for scheme in schemes)
         raise Invalid(f"must be a URL with {names} and no credentials", field=field)
     return (parts.hostname or "")[:255]

@@ -1,4 +1,4 @@
-"""What the store shows of a pipeline's stages and checks, as events for its engine."""
+"""Observations of a pipeline's stages and checks in the store, as events for its engine."""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,7 +31,7 @@ from fleet.identity import ServiceId
 def of_stages(
     spec: model.Pipeline, state: State, services: Mapping[str, Service]
 ) -> list[ev.Event]:
-    """What the services show of each stage."""
+    """Events with the present state of each stage's services."""
     observed: list[ev.Event] = []
     for stage in spec.stages:
         if stage is spec.first:
@@ -48,7 +48,7 @@ def of_stages(
 async def of_surroundings(
     tx: Transaction, spec: model.Pipeline, state: State, services: Mapping[str, Service]
 ) -> list[ev.Event]:
-    """Freezes, refused revisions, and jobs that have ended."""
+    """Events for freezes, denied revisions and finished jobs."""
     observed: list[ev.Event] = []
     groups = await frozen_clusters(tx)
     if groups or state.frozen:
@@ -61,19 +61,23 @@ async def of_surroundings(
 
 
 async def of_leavers(tx: Transaction, spec: model.Pipeline, state: State) -> list[ev.ApproversLeft]:
-    """Approvers who have left: told before any decision, which must not be counted with theirs."""
+    """Event for approvers who were disabled; comes before decisions, so their approvals do not
+    count."""
     gone = await _gone(tx, spec, state)
     return [ev.ApproversLeft(gone)] if gone else []
 
 
 async def _newest_refused(tx: Transaction) -> list[RefusedRevision]:
-    """No more than a state remembers: one told anew each time would keep the engine busy."""
+    """The newest denied revisions, at most as many as a pipeline's state stores.
+
+    Older ones would be reported again each time and keep the engine busy.
+    """
     rows = await tx.refused.select()
-    return sorted(rows, key=lambda one: (one.inserted_at, one.id))[-KNOWN_BAD_LENGTH:]
+    return sorted(rows, key=lambda row: (row.inserted_at, row.id))[-KNOWN_BAD_LENGTH:]
 
 
 def job_key(pipeline_id: str, attempt_key: str) -> str:
-    """The key of the job of a cluster that an attempt of a check is."""
+    """The key of the cluster job of a check's attempt."""
     return f"{pipeline_id}:{attempt_key}"
 
 
@@ -90,18 +94,18 @@ def _frozen(
 
 
 async def _gone(tx: Transaction, spec: model.Pipeline, state: State) -> tuple[str, ...]:
-    """Those among the approvers of what waits whose users have been disabled."""
-    given = {one.actor for _, asked in _asked(spec, state) for one in asked.approvals}
+    """Pending approvers whose accounts were disabled."""
+    given = {approval.actor for _, asked in _asked(spec, state) for approval in asked.approvals}
     users = await tx.users.select(email=given) if given else []
-    return tuple(sorted(one.email for one in users if one.disabled_at is not None))
+    return tuple(sorted(user.email for user in users if user.disabled_at is not None))
 
 
 async def _taken_back(
     tx: Transaction, spec: model.Pipeline, state: State
 ) -> list[ev.VerificationFailed]:
-    """What agents have found to be bad, and have gone back from by themselves.
+    """Releases that agents found to be bad and rolled back.
 
-    It counts for as long as it is refused: not what was lifted, nor what agents had no say on.
+    Counts only while the revision is denied, and only if the agent had to verify it.
     """
     watched = {
         id: (stage.id, held.release, revision.digest)
@@ -150,7 +154,7 @@ def _asked(spec: model.Pipeline, state: State) -> list[tuple[model.Gate, GateSta
 
 def _is_job(gate: model.Gate, step: str) -> bool:
     steps = steps_of(gate.rule, gate.patience)
-    return any(one.name == step and isinstance(one.rule, JobRule) for one in steps)
+    return any(declared.name == step and isinstance(declared.rule, JobRule) for declared in steps)
 
 
 def _ended(job: ClusterJob, gate: model.GateId, step: str, key: str) -> ev.CheckAnswered:
@@ -164,34 +168,34 @@ def _ended(job: ClusterJob, gate: model.GateId, step: str, key: str) -> ev.Check
 def _healths(
     stage: model.Stage, held: StageState, release: ReleaseId, services: Mapping[str, Service]
 ) -> ev.ServicesHealth:
-    """How the services are that were given the release."""
+    """Health of the services that were given the release."""
     healths: dict[ServiceId, Health] = {}
     reasons: dict[ServiceId, str] = {}
     for id in held.progress:
         service = services.get(id)
-        told = _health_of(service, held) if service else _of_missing(stage, id)
-        if told is not None:
-            healths[id], reason = told
+        health = _health_of(service, held) if service else _of_missing(stage, id)
+        if health is not None:
+            healths[id], reason = health
             if reason:
                 reasons[id] = reason
     return ev.ServicesHealth(stage.id, release, healths, reasons)
 
 
 def _of_missing(stage: model.Stage, id: ServiceId) -> tuple[Health, str] | None:
-    """A service that is named was deleted; one that a selector chose is just gone."""
-    return (Health.FAILED, "a service of it was deleted") if id in stage.services else None
+    """A deleted service fails its stage; one that a selector no longer matches is ignored."""
+    return (Health.FAILED, "a service of the stage was deleted") if id in stage.services else None
 
 
 def _health_of(service: Service, held: StageState) -> tuple[Health, str] | None:
     if _runs(service, held.revisions):
         return _health([service])
     if not held.verified:
-        return None  # It has yet to be given the release, or could not be.
+        return None  # The service did not get the release yet, or applying it failed.
     return Health.PROGRESSING, f"{service.name} does not run this release"
 
 
 def _runs(service: Service, revisions: Revisions) -> bool:
-    """Whether the desired state of a service is what its stage's release says."""
+    """True if the desired state of the service is its stage's release."""
     wanted = revisions.get(service.id)
     return wanted is not None and wanted.digest == service.digest
 

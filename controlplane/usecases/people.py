@@ -1,6 +1,6 @@
-"""Users, service accounts, groups and who is in them.
+"""Users, service accounts, groups and their members.
 
-Whoever changes who somebody is, or what a group's members get, has to hold all of it themselves.
+To edit a user or a group, the actor must hold every permission that the change grants.
 """
 
 from collections.abc import Collection, Sequence
@@ -47,7 +47,7 @@ _ACCOUNT_DOMAIN = "service-accounts"
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """What a group is to be; None leaves it as it is."""
+    """Changes to a group. None leaves a field unchanged."""
 
     name: str | None = None
     description: str | None = None
@@ -57,31 +57,31 @@ class GroupChange:
 
 @retried
 class People:
-    """Verbs on users, service accounts and groups."""
+    """Operations on users, service accounts and groups."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def users(self, actor: Actor, query: PageQuery) -> Page[User]:
-        """People and service accounts of this installation."""
+        """Users and service accounts of this installation."""
         require(actor, Verb.READ, Target.whole(Kind.USER))
         async with self._deps.store.read() as tx:
             return await tx.users.page(query)
 
     async def roles_everywhere(self, actor: Actor, users: Sequence[User]) -> dict[str, str]:
-        """The built-in role that each has in the whole installation, by user id."""
+        """The built-in role of each user in the whole installation, by user id."""
         require_member(actor)
         may = actor.may(Verb.READ, Target.whole(Kind.USER))
-        ids = [one.id for one in users if may or one.id == actor.id]
+        ids = [user.id for user in users if may or user.id == actor.id]
         async with self._deps.store.read() as tx:
             rows = await tx.bindings.select(subject_id=ids, scope=INSTALLATION)
         order = list(BUILT_IN)
-        rows = [one for one in rows if one.role_id in BUILT_IN]
-        rows.sort(key=lambda one: order.index(one.role_id))
-        return {one.subject_id: one.role_id for one in rows}
+        rows = [row for row in rows if row.role_id in BUILT_IN]
+        rows.sort(key=lambda row: order.index(row.role_id))
+        return {row.subject_id: row.role_id for row in rows}
 
     async def user(self, actor: Actor, email: str) -> User:
-        """The user with this address. NotFound: none, or not to be seen."""
+        """The user with this address. NotFound: it does not exist, or the actor may not see it."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             user = await tx.users.find(email=email)
@@ -94,8 +94,9 @@ class People:
     async def upsert(
         self, actor: Actor, email: str, name: str | None = None, role: str | None = None
     ) -> User:
-        """Register a person, or change the name and the role everywhere of the one with this
-        address. What is None stays; a new person without a role may nothing yet.
+        """Creates a user, or changes the name and the installation-wide role of an existing one.
+
+        None leaves a field unchanged. New users have no permissions until a role is bound to them.
         """
         require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
         async with self._deps.store.write() as tx:
@@ -116,7 +117,7 @@ class People:
         return user
 
     async def update(self, actor: Actor, id: str, name: str | None, email: str | None) -> User:
-        """Change the name or the address of a person. Conflict: the address is another's."""
+        """Changes the name or the address of a user. Conflict: another user has the address."""
         require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
         async with self._deps.store.write() as tx:
             before = await find_user(tx, id)
@@ -126,7 +127,7 @@ class People:
             if email and email != before.email:
                 await require_covers_user(tx, actor, before, self._deps.clock.now())
                 if (known := await tx.users.find(email=email)) is not None:
-                    raise taken(actor, known, f"there is a user {email} already")
+                    raise taken(actor, known, f"user {email} already exists")
                 user = replace(user, email=check_address(email))
             user = replace(user, updated_at=self._deps.clock.now())
             await tx.users.put(user)
@@ -135,13 +136,13 @@ class People:
         return user
 
     async def create_account(self, actor: Actor, name: str) -> User:
-        """A service account: a user that only ever carries tokens."""
+        """Creates a service account: a user that authenticates only with tokens."""
         require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
         email = f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
         user = replace(self._new(email, name), kind=UserKind.SERVICE_ACCOUNT)
         async with self._deps.store.write() as tx:
             if (known := await tx.users.find(email=email)) is not None:
-                raise taken(actor, known, f"a service account {name!r} exists already")
+                raise taken(actor, known, f"service account {name!r} already exists")
             await tx.users.add(user)
             await self._deps.audit(tx, actor, "createServiceAccount", email, user.id)
         return user
@@ -149,11 +150,14 @@ class People:
     async def account_token(
         self, actor: Actor, user_id: str, name: str, life: timedelta = USER_TOKEN_LIFE
     ) -> tuple[Token, str]:
-        """A token of a service account, for who holds all that the account does."""
+        """Creates a token of a service account.
+
+        The actor must hold every permission of the account.
+        """
         require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
         check_text(name, "name")
         if not timedelta() < life <= timedelta(days=366):
-            raise Invalid("a token lives up to 366 days", field="expiresIn")
+            raise Invalid("must be at most 366 days", field="expiresIn")
         async with self._deps.store.write() as tx:
             user = await tx.users.get(user_id)
             if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
@@ -165,10 +169,10 @@ class People:
         return made
 
     async def disable(self, actor: Actor, user_id: str, disabled: bool = True) -> User:
-        """Let a user in no more, or again; all their tokens and sessions end."""
+        """Disables a user and revokes all tokens and sessions, or enables the user again."""
         require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
         if user_id == actor.id:
-            raise Conflict("nobody disables their own account: ask another administrator")
+            raise Conflict("you cannot disable your own account: ask another administrator")
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             user = await tx.users.get(user_id)
@@ -186,13 +190,13 @@ class People:
         return user
 
     async def groups(self, actor: Actor, query: PageQuery) -> Page[Group]:
-        """Groups; any member of the installation may see their names."""
+        """Groups; every member of the installation may see their names."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             return await tx.groups.page(query)
 
     async def group(self, actor: Actor, name: str) -> Group:
-        """The group of this name. NotFound: none."""
+        """The group with this name. NotFound: it does not exist."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             group = await tx.groups.find(name=name) if name else None
@@ -201,11 +205,11 @@ class People:
         return group
 
     async def members(self, actor: Actor, group_id: str) -> list[User]:
-        """The users in a group, but for one that everybody is in."""
+        """The users in a group; empty for a group that contains everyone."""
         require(actor, Verb.READ, Target.whole(Kind.USER))
         async with self._deps.store.read() as tx:
             rows = await tx.memberships.select(group_id=group_id)
-            return await tx.users.select(id=[one.user_id for one in rows]) if rows else []
+            return await tx.users.select(id=[row.user_id for row in rows]) if rows else []
 
     async def groups_of(self, actor: Actor) -> list[Group]:
         """The caller's own groups."""
@@ -219,7 +223,7 @@ class People:
         group = _changed(Group(self._deps.new_id(), "", now, now), change)
         async with self._deps.store.write() as tx:
             if (known := await tx.groups.find(name=group.name)) is not None:
-                raise taken(actor, known, f"a group {group.name!r} exists already")
+                raise taken(actor, known, f"group {group.name!r} already exists")
             await tx.groups.add(group)
             await self._deps.audit(tx, actor, "createGroup", group.name, group.id)
         return group
@@ -237,7 +241,7 @@ class People:
         return group
 
     async def delete_group(self, actor: Actor, id: str) -> Group:
-        """Delete a group and the roles bound to it."""
+        """Deletes a group and its role bindings."""
         require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
         async with self._deps.store.write() as tx:
             group = await find_group(tx, id)
@@ -250,7 +254,10 @@ class People:
     async def add_member(
         self, actor: Actor, group_id: str, user_id: str
     ) -> tuple[Membership, Group, User]:
-        """Put a user into a group. Forbidden: the group gives what the actor lacks."""
+        """Adds a user to a group.
+
+        Forbidden: the group has a permission that the actor lacks.
+        """
         require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
         async with self._deps.store.write() as tx:
             group, user = await find_group(tx, group_id), await find_user(tx, user_id)
@@ -269,7 +276,7 @@ class People:
     async def remove_member(
         self, actor: Actor, group_id: str, user_id: str
     ) -> tuple[Membership, Group, User]:
-        """Take a user out of a group. NotFound: they are not in it."""
+        """Removes a user from a group. NotFound: the user is not a member."""
         require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
         async with self._deps.store.write() as tx:
             group, user = await find_group(tx, group_id), await find_user(tx, user_id)
@@ -285,7 +292,7 @@ class People:
         return row, group, user
 
     async def bootstrap(self) -> str | None:
-        """Make the first administrator; its token. None: there are users already."""
+        """Creates the first administrator and returns its token. None: users exist already."""
         async with self._deps.store.write() as tx:
             if (await tx.users.page(PageQuery(first=1))).items:
                 return None
@@ -299,9 +306,11 @@ class People:
         return secret
 
     async def token_for(self, actor: Actor, email: str, name: str) -> str:
-        """A token of another user; for the operator of the installation only."""
+        """Creates a token of another user; only for the operator of the installation."""
         if actor.kind is not ActorKind.SYSTEM:
-            raise Forbidden("only the operator of the installation makes tokens for others")
+            raise Forbidden(
+                "only the operator of the installation can create tokens of other users"
+            )
         async with self._deps.store.write() as tx:
             user = await tx.users.find(email=email)
             if user is None:
@@ -315,16 +324,16 @@ class People:
         await _require_all(tx, actor, await as_grants(tx, bindings, self._deps.clock.now(), {}))
 
     async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
-        """Make this the only role that the user has everywhere."""
+        """Makes this role the user's only installation-wide role."""
         held = await tx.bindings.select(subject_id=user.id, scope=INSTALLATION)
-        if [one.role_id for one in held] == [role.id]:
+        if [binding.role_id for binding in held] == [role.id]:
             return
         if user.id == actor.id:
-            raise Conflict("nobody changes their own role: ask another administrator")
+            raise Conflict("you cannot change your own role: ask another administrator")
         await require_covers_user(tx, actor, user, self._deps.clock.now())
         require_covers(actor, role, Target.whole(Kind.INSTALLATION))
-        for one in held:
-            await tx.bindings.remove(one.id)
+        for binding in held:
+            await tx.bindings.remove(binding.id)
         await tx.bindings.add(
             Binding(
                 self._deps.new_id(),
@@ -345,18 +354,18 @@ class People:
 
 
 def require_covers(actor: Actor, role: Role, target: Target) -> None:
-    """Forbidden: the role gives something there that the actor lacks."""
+    """Forbidden: the role has a permission on the target that the actor lacks."""
     if not actor.policy.covers(role, target):
         where = "everywhere" if target.scope == INSTALLATION else f"in {target}"
         who = actor.email or actor.name
         raise Forbidden(
-            f"{who} lacks some of what role {role.name} gives {where}: "
-            "nobody hands out what they do not hold"
+            f"{who} lacks permissions that role {role.name} grants {where}: "
+            "you can only grant permissions that you have"
         )
 
 
 async def require_covers_user(tx: Transaction, actor: Actor, user: User, now: datetime) -> None:
-    """Forbidden: the user holds something that the actor lacks."""
+    """Forbidden: the user has a permission that the actor lacks."""
     await _require_all(tx, actor, await grants_of(tx, user, now))
 
 
@@ -370,7 +379,7 @@ async def _require_all(tx: Transaction, actor: Actor, grants: Collection[Grant])
 
 
 async def find_group(tx: Transaction, id: str) -> Group:
-    """The group with this id. NotFound: none."""
+    """The group with this id. NotFound: it does not exist."""
     group = await tx.groups.get(id)
     if group is None:
         raise NotFound
@@ -378,14 +387,18 @@ async def find_group(tx: Transaction, id: str) -> Group:
 
 
 async def drop_group(tx: Transaction, id: str) -> None:
-    """Delete a group, with its memberships and the roles bound to it."""
-    await tx.memberships.remove_each([one.id for one in await tx.memberships.select(group_id=id)])
-    await tx.bindings.remove_each([one.id for one in await tx.bindings.select(subject_id=id)])
+    """Deletes a group with its memberships and role bindings."""
+    await tx.memberships.remove_each(
+        [membership.id for membership in await tx.memberships.select(group_id=id)]
+    )
+    await tx.bindings.remove_each(
+        [binding.id for binding in await tx.bindings.select(subject_id=id)]
+    )
     await tx.groups.remove(id)
 
 
 async def find_user(tx: Transaction, id: str) -> User:
-    """The user with this id. NotFound: none."""
+    """The user with this id. NotFound: it does not exist."""
     user = await tx.users.get(id)
     if user is None:
         raise NotFound
@@ -393,14 +406,14 @@ async def find_user(tx: Transaction, id: str) -> User:
 
 
 def check_address(email: str) -> str:
-    """An address of a person. Invalid: it is none, or has the form of a service account's."""
+    """A user's address. Invalid: no address, or one in the form of a service account."""
     if "@" not in email or email.endswith(f"@{_ACCOUNT_DOMAIN}"):
-        raise Invalid("give an e-mail address", field="email")
+        raise Invalid("must be an e-mail address", field="email")
     return check_text(email, "email", 320)
 
 
 def _filled_by(group: Group) -> tuple[bool | None, str | None, str]:
-    """What puts people into a group by itself: a provider knows it by its name."""
+    """The sources of automatic members. An identity provider matches groups by name."""
     return group.everyone, group.issuer, group.name if group.issuer else ""
 
 
@@ -410,7 +423,9 @@ def _changed(group: Group, change: GroupChange) -> Group:
     if change.description is not None:
         text = change.description
         if len(text) > _LONGEST_DESCRIPTION:
-            raise Invalid(f"{_LONGEST_DESCRIPTION} characters at most", field="description")
+            raise Invalid(
+                f"must have at most {_LONGEST_DESCRIPTION} characters", field="description"
+            )
         group = replace(group, description=text)
     if change.everyone is not None:
         group = replace(group, everyone=change.everyone)

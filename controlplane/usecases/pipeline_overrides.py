@@ -1,4 +1,4 @@
-"""What people and their programs do about a release beside approving it."""
+"""Manual decisions about releases other than approval: skip gates, abort, deny revisions."""
 
 from datetime import datetime
 
@@ -22,14 +22,14 @@ _SHORTEST_REVISION = 12
 
 @retried
 class PipelineOverrides:
-    """Verbs on releases that wait, walk, or must not."""
+    """Operations on releases that wait at a gate, roll out, or are denied."""
 
     def __init__(self, deps: Deps, pipelines: Pipelines) -> None:
         self._deps = deps
         self._pipelines = pipelines
 
     async def skip(self, actor: Actor, gate_id: str, release: str, reason: str) -> PipelineView:
-        """Let the release that waits at a gate pass without it; needs the right to skip."""
+        """Skips a gate for the waiting release; needs the permission to skip."""
         check_text(reason, "reason", _LONGEST)
         view, gate = await self._gate(actor, gate_id)
         require(actor, Verb.SKIP, view.row.target)
@@ -39,19 +39,19 @@ class PipelineOverrides:
     async def answer(
         self, actor: Actor, gate_id: str, release: str, passed: bool, reason: str = ""
     ) -> PipelineView:
-        """Decide at a gate of kind EXTERNAL, as the account that it names."""
+        """Decides at an EXTERNAL gate, as the account that the gate names."""
         view, gate = await self._gate(actor, gate_id)
         rule = _rule(view, gate)
         if not isinstance(rule, ExternalRule) or rule.account != actor.email:
             require(actor, Verb.APPROVE, view.row.target)
-            raise Conflict("only the account that the gate names answers there")
+            raise Conflict("only the account that the gate names can decide at this gate")
         event = ev.ExternallyAnswered(
             gate, ReleaseId(release), actor.email, passed, reason[:_LONGEST]
         )
         return await self._pipelines.decide(actor, "answerGate", view, event)
 
     async def gate_secret(self, gate_id: str) -> str | None:
-        """The secret with which a gate's program signs its answers; None: it has none."""
+        """The signing secret of an EXTERNAL gate's answers; None if it has none."""
         async with self._deps.store.read() as tx:
             try:
                 view, gate = await gate_of(tx, gate_id)
@@ -65,22 +65,22 @@ class PipelineOverrides:
     async def answer_signed(
         self, gate_id: str, release: str, passed: bool, reason: str, call: str
     ) -> None:
-        """Decide at a gate as the one who knows its secret, once by each call.
+        """Decides at a gate through a signed call; each call counts once.
 
-        Conflict: it is not taken, and why.
+        Conflict: the engine ignored the decision, with the reason.
         """
         async with self._deps.store.read() as tx:
             view, gate = await gate_of(tx, gate_id)
         rule = _rule(view, gate)
         if not isinstance(rule, ExternalRule):
-            raise Conflict("this gate asks nobody outside")
+            raise Conflict("this gate is not of kind EXTERNAL")
         event = ev.ExternallyAnswered(
             gate, ReleaseId(release[:64]), rule.account, passed, reason[:_LONGEST], call
         )
         await self._pipelines.decide_signed(view, event)
 
     async def abort(self, actor: Actor, id: str, stage: str, reason: str = "") -> PipelineView:
-        """Stop a roll-out where it is."""
+        """Aborts a stage's rollout; clusters keep their present revision."""
         view = await self._pipelines.get(actor, id)
         require(actor, Verb.PAUSE, view.row.target)
         found = _stage(view, stage)
@@ -91,38 +91,38 @@ class PipelineOverrides:
         return await self._pipelines.decide(actor, "abortRollout", view, event)
 
     async def lift_hold(self, actor: Actor, id: str, stage: str) -> PipelineView:
-        """Say that somebody has seen that a stage was put back."""
+        """Acknowledges that a stage was rolled back."""
         view = await self._pipelines.get(actor, id)
         require(actor, Verb.APPROVE, view.row.target)
         event = ev.Lifted(_stage(view, stage).id, actor.email)
         return await self._pipelines.decide(actor, "liftHold", view, event)
 
     async def refused(self, actor: Actor) -> list[RefusedRevision]:
-        """All commits and digests that nobody is given."""
+        """All denied commits and digests."""
         require_member(actor)
         async with self._deps.store.read() as tx:
-            return sorted(await tx.refused.select(), key=lambda one: one.inserted_at)
+            return sorted(await tx.refused.select(), key=lambda row: row.inserted_at)
 
     async def refuse(self, actor: Actor, revision: str, reason: str) -> RefusedRevision:
-        """Have nobody given a commit or digest until it is lifted."""
+        """Denies a commit or digest, so that no service gets it until it is allowed again."""
         require(actor, Verb.APPROVE, Target.whole(Kind.PIPELINE, "", ""))
         check_text(reason, "reason", _LONGEST)
         check_text(revision, "revision", 128)
         if len(revision) < _SHORTEST_REVISION:
-            raise Invalid("a whole commit or digest", field="revision")
+            raise Invalid("must be a full commit id or digest", field="revision")
         row = RefusedRevision(revision, actor.email, reason, self._now())
         async with self._deps.store.write() as tx:
             if await tx.refused.get(revision) is not None:
-                raise Conflict("this revision is refused already")
+                raise Conflict("this revision is already denied")
             await tx.refused.add(row)
             await self._deps.audit(tx, actor, "refuseRevision", revision, revision, reason=reason)
-            ids = [one.id for one in await tx.pipelines.select()]
+            ids = [pipeline.id for pipeline in await tx.pipelines.select()]
         for id in ids:
             self._deps.bus.publish(PIPELINE, id)
         return row
 
     async def lift(self, actor: Actor, revision: str) -> RefusedRevision:
-        """Let a revision be given again. NotFound: it is not refused."""
+        """Allows a denied revision again. NotFound: it is not denied."""
         require(actor, Verb.APPROVE, Target.whole(Kind.PIPELINE, "", ""))
         async with self._deps.store.write() as tx:
             row = await tx.refused.get(revision)
@@ -139,9 +139,9 @@ class PipelineOverrides:
                 self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
             elif service.owner_kind is not None:
                 self._deps.bus.publish(TARGETS, f"{service.owner_kind.value}/{service.owner_id}")
-        for one in pipelines:
-            if revision in one.state.get("state", {}).get("known_bad", {}):
-                await self._pipelines.advance(one.id, ev.Cleared(revision, actor.email))
+        for pipeline in pipelines:
+            if revision in pipeline.state.get("state", {}).get("known_bad", {}):
+                await self._pipelines.advance(pipeline.id, ev.Cleared(revision, actor.email))
         return row
 
     async def _gate(self, actor: Actor, id: str) -> tuple[PipelineView, model.GateId]:
@@ -160,7 +160,7 @@ def _rule(view: PipelineView, id: model.GateId) -> Rule:
 
 
 def _stage(view: PipelineView, name: str) -> model.Stage:
-    found = next((one for one in view.spec.stages if one.name == name), None)
+    found = next((stage for stage in view.spec.stages if stage.name == name), None)
     if found is None:
         raise NotFound(f"pipeline {view.row.name!r} has no stage {name!r}")
     return found

@@ -1,7 +1,7 @@
-"""Pipelines: what people write and decide, and feeding the engine with what the fleet reports.
+"""Pipelines: operations of users, and the events that feed the engine.
 
-The engine (`domain.pipelines`) decides; its state and its effects are written in one
-transaction, and workers carry the effects out (`usecases.promotions`).
+The engine (`domain.pipelines`) decides. Its state and its effects are written in one transaction;
+workers then carry out the effects (`usecases.promotions`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -103,7 +103,7 @@ _TOPICS = {
 
 @dataclass(frozen=True, slots=True)
 class GateDraft:
-    """A gate as people write it."""
+    """A gate as a user defines it."""
 
     name: str
     rule: Rule
@@ -112,7 +112,7 @@ class GateDraft:
 
 @dataclass(frozen=True, slots=True)
 class StageDraft:
-    """A stage as people write it: the ids of its services, or what chooses them."""
+    """A stage as a user defines it: the ids of its services, or a selector."""
 
     name: str
     services: Sequence[str] = ()
@@ -125,7 +125,7 @@ class StageDraft:
 
 @dataclass(frozen=True, slots=True)
 class EdgeDraft:
-    """An edge between stages named as people name them."""
+    """An edge between two stages, given by their names."""
 
     source: str
     target: str
@@ -134,7 +134,7 @@ class EdgeDraft:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TriggerDraft:
-    """A trigger as people write it; the secret of its webhook stays if none is told."""
+    """A trigger as a user defines it; an empty webhook secret keeps the present one."""
 
     name: str
     rule: TriggerRule
@@ -144,7 +144,7 @@ class TriggerDraft:
 
 @dataclass(frozen=True, slots=True)
 class PipelineDraft:
-    """A pipeline as people write it: stages, and edges between them by their names."""
+    """A pipeline as a user defines it: stages, and edges between them by stage name."""
 
     name: str
     stages: Sequence[StageDraft]
@@ -156,7 +156,7 @@ class PipelineDraft:
 
 @dataclass(frozen=True, slots=True)
 class PipelineView:
-    """A pipeline with its engine's values, the services of its stages, and their clusters."""
+    """A pipeline with its spec and state, the services of its stages, and their clusters."""
 
     row: Pipeline
     spec: model.Pipeline
@@ -167,7 +167,7 @@ class PipelineView:
 
 @retried
 class Pipelines:
-    """Verbs on pipelines."""
+    """Operations on pipelines."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -182,7 +182,7 @@ class Pipelines:
         return Page(tuple(views), page.more)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> PipelineView:
-        """By id or name. NotFound: none."""
+        """Finds a pipeline by id or name. NotFound: it does not exist."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             row = await _find(tx, id, name)
@@ -190,7 +190,7 @@ class Pipelines:
             return _shown(await view_of(tx, row), actor)
 
     async def save(self, actor: Actor, draft: PipelineDraft) -> PipelineView:
-        """Create or change the pipeline of this name; what waits in it stays where it can."""
+        """Creates or changes a pipeline; waiting releases stay where possible."""
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
@@ -208,7 +208,7 @@ class Pipelines:
                 state = codec.state_from_json(row.state)
                 await self._leave(tx, id, left_over(tryouts(before, state), tryouts(spec, state)))
             await check_shared(tx, spec)
-            secrets = {one.name: one.webhook_secret for one in draft.triggers}
+            secrets = {trigger.name: trigger.webhook_secret for trigger in draft.triggers}
             await note_parts(self._deps, tx, spec, secrets)
             body = codec.pipeline_to_json(spec)
             if row is None:
@@ -228,7 +228,7 @@ class Pipelines:
         return view
 
     async def delete(self, actor: Actor, id: str) -> PipelineView:
-        """Delete a pipeline; its services stay as they are and follow their refs again."""
+        """Deletes a pipeline. Its services are unchanged and follow their refs again."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             row = await _find(tx, id, None)
@@ -247,23 +247,23 @@ class Pipelines:
     async def approve(
         self, actor: Actor, gate_id: str, digests: Digests, comment: str = ""
     ) -> PipelineView:
-        """Say yes to exactly these digests. Conflict: something else waits at the gate by now."""
+        """Approves exactly these digests. Conflict: another release waits at the gate now."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             view, gate = await gate_of(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
         if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in _named(view, gate):
-            raise Forbidden("people approve; a service account only where `people` names it")
+            raise Forbidden("a service account can approve only if `people` of the gate names it")
         release, waiting = _waiting(view, gate)
         if not digests:
             raise Invalid(
-                "name the digest of each service that you approve; waiting: "
+                "specify the digest of each service that you approve; waiting: "
                 + (", ".join(f"{s}={d}" for s, d in waiting.items()) or "nothing"),
                 field="digests",
             )
         if release is None or dict(digests) != dict(waiting):
             raise Conflict(
-                "what waits at this gate is no longer what you looked at: look again"
+                "another release waits at this gate now: review it again"
                 if waiting
                 else "nothing waits at this gate"
             )
@@ -278,7 +278,7 @@ class Pipelines:
         return await self.decide(actor, "approveGate", view, event)
 
     async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
-        """Say no to whatever waits at the gate; it stays refused until a newer one or a retry."""
+        """Rejects the release that waits at the gate, until a newer release or a retry."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             view, gate = await gate_of(tx, gate_id)
@@ -287,38 +287,44 @@ class Pipelines:
         return await self.decide(actor, "rejectGate", view, event)
 
     async def pause(self, actor: Actor, id: str, reason: str = "") -> PipelineView:
-        """Let nothing enter a stage until `resume`."""
+        """Pauses a pipeline: no release enters a stage until `resume`."""
         view = await self.get(actor, id)
         require(actor, Verb.PAUSE, view.row.target)
         return await self.decide(actor, "pausePipeline", view, ev.Paused(actor.email, reason))
 
     async def resume(self, actor: Actor, id: str) -> PipelineView:
-        """Let releases move again."""
+        """Resumes a paused pipeline."""
         view = await self.get(actor, id)
         require(actor, Verb.RESUME, view.row.target)
         return await self.decide(actor, "resumePipeline", view, ev.Resumed(actor.email))
 
     async def retry(self, actor: Actor, id: str, stage: str) -> PipelineView:
-        """Try again what was refused or has failed in a stage, by its name."""
+        """Retries a rejected or failed release of a stage, given by the stage's name."""
         view = await self.get(actor, id)
         require(actor, Verb.APPROVE, view.row.target)
-        found = next((one for one in view.spec.stages if one.name == stage), None)
+        found = next((candidate for candidate in view.spec.stages if candidate.name == stage), None)
         if found is None:
             raise NotFound(f"pipeline {view.row.name!r} has no stage {stage!r}")
         release = _release_to_retry(view, found.id)
         if release is None:
-            raise Conflict(f"nothing in stage {stage!r} was refused or has failed")
+            raise Conflict(f"stage {stage!r} has no rejected or failed release")
         event = ev.Retried(found.id, release, actor.email)
         return await self.decide(actor, "retryPipeline", view, event)
 
     async def measured(self, gate_id: str) -> Sequence[Measurement]:
-        """What the metrics of a gate that the caller was shown have measured, the newest last."""
+        """Measurements of a gate's metrics, newest last.
+
+        The caller has checked access to the gate.
+        """
         async with self._deps.store.read() as tx:
             row = await tx.pipeline_gates.get(gate_id)
         return row.measured if row else ()
 
     async def measured_at(self, actor: Actor, gate_id: str) -> Sequence[Measurement]:
-        """As `measured`, of any gate. NotFound: none, or not to be seen."""
+        """Like `measured`, with an access check.
+
+        NotFound: the gate does not exist, or the actor may not see it.
+        """
         require_member(actor)
         async with self._deps.store.read() as tx:
             view, _ = await gate_of(tx, gate_id)
@@ -328,25 +334,25 @@ class Pipelines:
     def gates_of(
         self, spec: model.Pipeline, draft: PipelineDraft
     ) -> dict[model.EdgeId, tuple[model.Gate, ...]]:
-        """The gates that a draft gives to the edges of a pipeline. Invalid: it has others."""
-        ids = {one.name: one.id for one in spec.stages}
-        edges = {(one.source, one.target): one for one in spec.edges}
+        """The gates that a draft defines for the edges of a pipeline. Invalid: the edges differ."""
+        ids = {stage.name: stage.id for stage in spec.stages}
+        edges = {(edge.source, edge.target): edge for edge in spec.edges}
         gates = {}
-        for one in draft.edges:
-            before = edges.get((ids.get(one.source), ids.get(one.target)))
+        for edge in draft.edges:
+            before = edges.get((ids.get(edge.source), ids.get(edge.target)))
             if before is None:
-                raise Invalid(f"there is no edge from {one.source} to {one.target}", field="edges")
-            gates[before.id] = self._edge(one, ids, before).gates
+                raise Invalid(f"no edge from {edge.source} to {edge.target} exists", field="edges")
+            gates[before.id] = self._edge(edge, ids, before).gates
         return gates
 
     async def touched(self, service_ids: Collection[str]) -> list[str]:
-        """Ids of the pipelines whose stages hold one of these services."""
+        """Ids of the pipelines whose stages contain one of these services."""
         async with self._deps.store.read() as tx:
             rows = await tx.pipeline_services.select(service_id=service_ids)
         return sorted({row.pipeline_id for row in rows})
 
     async def touched_since(self, moment: datetime) -> list[str]:
-        """Ids of the pipelines of which a service has changed since; all, if too many have."""
+        """Ids of pipelines with a service that changed since; all ids if too many services did."""
         async with self._deps.store.read() as tx:
             everything = SYSTEM.policy.visible(Kind.SERVICE)
             changed = await tx.services.changed_since(moment, everything, _MOST_CHANGED)
@@ -356,16 +362,16 @@ class Pipelines:
             return [row.id for row in await tx.pipelines.select()]
 
     async def by_selector(self) -> list[str]:
-        """Ids of the pipelines whose stages depend on which clusters there are."""
+        """Ids of the pipelines whose stages depend on the set of clusters."""
         return await self.touched([BY_FLEET])
 
     async def forget(self) -> None:
-        """Drop what was recorded longer ago than replays may begin."""
+        """Deletes events that are older than the period for replays."""
         async with self._deps.store.write() as tx:
             await tx.pipeline_events.remove_before("at", self._deps.clock.now() - _RECORDED)
 
     async def asked_for(self, job_id: str) -> str | None:
-        """The pipeline that one of its gates runs this job of a cluster for, once it has ended."""
+        """Id of the pipeline whose gate runs this cluster job; None until the job has ended."""
         async with self._deps.store.read() as tx:
             job = await tx.cluster_jobs.get(job_id)
             if job is None or not job.phase.final or ":" not in job.key:
@@ -376,10 +382,10 @@ class Pipelines:
     async def advance(
         self, id: str, *decided: ev.Event, audit: AuditEntry | None = None
     ) -> tuple[str, ...]:
-        """Feed the engine with decisions, then with what the services show.
+        """Feeds the engine with decisions, then with observations of the services.
 
-        Gives the engine's reasons for having ignored a decision; none: it took them all. The
-        audit row of a decision is kept with the verdict.
+        Returns the reasons for ignored decisions; empty if the engine took all. The audit entry of
+        a decision is written with its verdict.
         """
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
@@ -402,7 +408,9 @@ class Pipelines:
             seen = _feed(view.spec, decisions.state, observed, now)
             for effect in (*begun.effects, *decisions.effects, *seen.effects):
                 await self._record(tx, id, effect, now)
-            ignored = tuple(one.text for one in decisions.effects if isinstance(one, fx.Noted))
+            ignored = tuple(
+                effect.text for effect in decisions.effects if isinstance(effect, fx.Noted)
+            )
             if audit is not None:
                 verdict = Verdict.REFUSED if ignored else Verdict.ALLOWED
                 await tx.audit.append([replace(audit, verdict=verdict)])
@@ -418,7 +426,10 @@ class Pipelines:
     async def decide(
         self, actor: Actor, action: str, view: PipelineView, event: ev.Event
     ) -> PipelineView:
-        """Give the engine a decision of somebody who may. Conflict: it is not taken, and why."""
+        """Passes an authorized decision to the engine.
+
+        Conflict: the engine ignored it, with the reason.
+        """
         require_member(actor)
         entry = self._deps.audit_entry(
             actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
@@ -429,7 +440,7 @@ class Pipelines:
         return await self.get(actor, view.row.id)
 
     async def decide_signed(self, view: PipelineView, event: ev.ExternallyAnswered) -> None:
-        """Give the engine the answer of a program that has proved to know the gate's secret."""
+        """Passes a decision to the engine that a signature with the gate's secret authorizes."""
         actor = Actor(ActorKind.USER, name=event.actor, email=event.actor)
         entry = self._deps.audit_entry(
             actor, "answerGate", view.row.name, view.row.id, event=codec.event_to_json(event)
@@ -439,25 +450,25 @@ class Pipelines:
             raise Conflict("; ".join(ignored))
 
     def _tell(self, left: Sequence[Service]) -> None:
-        """Services that no pipeline promotes any longer follow their refs from now on."""
-        for one in left:
-            self._deps.bus.publish(DESIRED, f"{one.cluster_id}/{one.id}")
-        for repository in {one.repository_id for one in left if one.repository_id}:
+        """Notifies services that left a pipeline, so that they follow their refs again."""
+        for service in left:
+            self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+        for repository in {service.repository_id for service in left if service.repository_id}:
             self._deps.bus.publish(DELIVER, f"{repository}/")
 
     def _pass_room_on(self, id: str, before: State, after: State) -> None:
-        """Have those look again that a budget holds, as far as this process knows, once a place
-        is free."""
+        """Wakes pipelines that wait for a budget, as far as this process knows, after room became
+        free."""
         known = self._awaiting_room
         (known.add if awaits_room(after) else known.discard)(id)
         if frees_room(before, after):
-            for one in known - {id}:
-                self._deps.bus.publish(PIPELINE, one)
+            for pipeline_id in known - {id}:
+                self._deps.bus.publish(PIPELINE, pipeline_id)
 
     async def _looked_again(
         self, tx: Transaction, row: Pipeline
     ) -> tuple[Pipeline, Sequence[Service]]:
-        """The row with the services that its selectors choose now, and those that have left."""
+        """The row with the services that its selectors match now, and the services that left."""
         before = codec.pipeline_from_json(row.spec)
         now = await resolved(tx, before, row.project_id)
         if now == before:
@@ -479,7 +490,7 @@ class Pipelines:
         state: State,
         events: list[ev.Event],
     ) -> bool:
-        """Write the state with what has changed it; whether something has."""
+        """Writes the state and the events that changed it; True if it changed."""
         body = codec.state_to_json(state)
         if body == row.state:
             return False
@@ -493,7 +504,7 @@ class Pipelines:
             self._deps.new_id(),
             row.id,
             now,
-            [codec.event_to_json(one) for one in events],
+            [codec.event_to_json(event) for event in events],
             _recorded(row.spec) if snapshot else None,
             row.state if snapshot else None,
         )
@@ -505,36 +516,36 @@ class Pipelines:
         return True
 
     async def leave(self, id: str, tried: Sequence[Tryout]) -> None:
-        """Have what was tried out in git be taken back, unless it is needed."""
+        """Cleans up preview branches, unless they are still needed."""
         async with self._deps.store.write() as tx:
             await self._leave(tx, id, tried)
         self._deps.bus.publish(PIPELINE, id)
 
     async def _leave(self, tx: Transaction, id: str, tried: Iterable[Tryout]) -> None:
-        for one in tried:
-            key = f"{TIDY}:{one.repository_id}:{one.branch}"[:255]
-            payload = {"pipeline": id, "tryout": asdict(one)}
+        for tryout in tried:
+            key = f"{TIDY}:{tryout.repository_id}:{tryout.branch}"[:255]
+            payload = {"pipeline": id, "tryout": asdict(tryout)}
             now = self._deps.clock.now()
             await tx.jobs.enqueue(Job(self._deps.new_id(), TIDY, key, now, payload))
 
     async def _groups_of(self, actor: Actor) -> tuple[str, ...]:
-        """The names of the groups that the actor is in."""
+        """The names of the actor's groups."""
         async with self._deps.store.read() as tx:
             groups = await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
-        return tuple(one.name for one in groups)
+        return tuple(group.name for group in groups)
 
     async def _is_author(self, actor: Actor, release: Release) -> bool:
-        """Whether one of the commits that move is by the actor."""
+        """True if the actor is an author of the release's commits."""
         async with self._deps.store.read() as tx:
             moved = await tx.revisions.select(
                 service_id=release.commits.keys(), sha=set(release.commits.values())
             )
         authors = [release.author, *(revision.author for revision in moved)]
-        # Providers and git write one address in different cases.
+        # Identity providers and git may write an address in different cases.
         return any(f"<{actor.email}>".casefold() in author.casefold() for author in authors)
 
     async def _record(self, tx: Transaction, id: str, effect: fx.Effect, now: datetime) -> None:
-        """Keep an effect as a job for a worker; what is only for people is told to them."""
+        """Stores an effect as a job for a worker, or as a notification."""
         if isinstance(effect, fx.Notify):
             await tx.notifications.append([_told(id, effect, now)])
         kind = _KINDS.get(type(effect))
@@ -549,26 +560,28 @@ class Pipelines:
     def _spec(
         self, id: str, draft: PipelineDraft, before: model.Pipeline | None, actor: Actor
     ) -> model.Pipeline:
-        """The draft with ids; what keeps its name keeps its id."""
-        stages = {one.name: one.id for one in before.stages} if before else {}
+        """The draft with ids; parts that keep their names keep their ids."""
+        stages = {stage.name: stage.id for stage in before.stages} if before else {}
         names = {stage: name for name, stage in stages.items()}
         edges = {(names[e.source], names[e.target]): e for e in before.edges} if before else {}
         ids = {
-            one.name: stages.get(one.name) or model.StageId(self._deps.new_id())
-            for one in draft.stages
+            stage.name: stages.get(stage.name) or model.StageId(self._deps.new_id())
+            for stage in draft.stages
         }
         return model.Pipeline(
             id,
             draft.name,
-            tuple(self._stage(ids[one.name], one, before) for one in draft.stages),
-            tuple(self._edge(one, ids, edges.get((one.source, one.target))) for one in draft.edges),
+            tuple(self._stage(ids[stage.name], stage, before) for stage in draft.stages),
+            tuple(
+                self._edge(edge, ids, edges.get((edge.source, edge.target))) for edge in draft.edges
+            ),
             model.Owner(actor.id, actor.email),
             draft.on_commit,
-            tuple(self._trigger(one, before) for one in draft.triggers),
+            tuple(self._trigger(trigger, before) for trigger in draft.triggers),
         )
 
     def _trigger(self, draft: TriggerDraft, before: model.Pipeline | None) -> Trigger:
-        """What keeps its name and its rule keeps its id, so that it finds nothing twice."""
+        """A trigger that keeps its name and rule keeps its id, so that it finds nothing twice."""
         known = before.triggers if before else ()
         same = next((o for o in known if (o.name, o.rule) == (draft.name, draft.rule)), None)
         return Trigger(
@@ -580,19 +593,19 @@ class Pipelines:
     ) -> model.Edge:
         for name in (draft.source, draft.target):
             if name not in ids:
-                raise Invalid(f"there is no stage {name!r}", field="edges")
+                raise Invalid(f"stage {name!r} does not exist", field="edges")
         gates = {gate.name: gate for gate in before.gates} if before else {}
         return model.Edge(
             before.id if before else model.EdgeId(self._deps.new_id()),
             ids[draft.source],
             ids[draft.target],
-            tuple(self._gate(one, gates.get(one.name)) for one in draft.gates),
+            tuple(self._gate(gate, gates.get(gate.name)) for gate in draft.gates),
         )
 
     def _stage(
         self, id: model.StageId, draft: StageDraft, before: model.Pipeline | None
     ) -> model.Stage:
-        services = tuple(ServiceId(one) for one in draft.services)
+        services = tuple(ServiceId(service_id) for service_id in draft.services)
         same = before.stage.get(id) if before else None
         workflow = draft.workflow
         return model.Stage(
@@ -607,14 +620,15 @@ class Pipelines:
         )
 
     def _gate(self, draft: GateDraft, before: model.Gate | None) -> model.Gate:
-        """The gate, with what it was told in secret sealed, or kept."""
+        """The gate with its secrets sealed or kept."""
         id = before.id if before else model.GateId(self._deps.new_id())
         kept = before.rule if before else None
         rule = sealed_rule(self._deps.sealer, draft.rule, kept)
         return model.Gate(id, draft.name, rule, draft.patience)
 
     async def _check_jobs(self, tx: Transaction, actor: Actor, spec: model.Pipeline) -> None:
-        """Who lets jobs run in clusters, or asks their Prometheus, needs the right to."""
+        """Requires the permissions for gates that run jobs in clusters or query their
+        Prometheus."""
         for stage, gate in spec.asked:
             for rule in rules_of(gate.rule):
                 await self._check_place(tx, actor, rule, stage)
@@ -628,13 +642,15 @@ class Pipelines:
         if not isinstance(rule, JobRule):
             return
         services = [] if rule.cluster_id else await tx.services.select(id=target.services)
-        places = {rule.cluster_id} if rule.cluster_id else {one.cluster_id for one in services}
+        places = (
+            {rule.cluster_id} if rule.cluster_id else {service.cluster_id for service in services}
+        )
         for place in places:
             require(actor, Verb.WRITE, (await find_cluster(tx, place)).target)
 
 
 def _told(id: str, effect: fx.Notify, now: datetime) -> Notification:
-    """What people hear of an effect; the pipeline's name is added when it is routed."""
+    """The notification for an effect; the pipeline's name is added when it is routed."""
     detail = {"place": effect.place, "release": effect.release}
     kind, text = _TOPICS[effect.topic], effect.text
     return notification(kind, now, text, pipeline_id=id, detail=detail)
@@ -642,7 +658,7 @@ def _told(id: str, effect: fx.Notify, now: datetime) -> Notification:
 
 @dataclass(slots=True)
 class _Fed:
-    """What came of events: the state, the effects, and those events that changed something."""
+    """Result of events: the state, the effects, and the events that changed the state."""
 
     state: State
     effects: list[fx.Effect] = field(default_factory=list)
@@ -663,11 +679,14 @@ def _feed(spec: model.Pipeline, state: State, events: Iterable[ev.Event], now: d
 async def _project(
     tx: Transaction, actor: Actor, row: Pipeline | None, draft: PipelineDraft
 ) -> str | None:
-    """Where a saved pipeline stands. Conflict: one the actor may not see has the name."""
+    """Project of a pipeline to save.
+
+    Conflict: a pipeline that the actor may not see has the name.
+    """
     if row is None:
         return await project_for(tx, actor, Kind.PIPELINE, draft.project_id)
     if not actor.may(Verb.READ, row.target):
-        raise Conflict(f"the name {draft.name!r} is taken: choose another one")
+        raise Conflict(f"the name {draft.name!r} is already used: choose another one")
     require(actor, Verb.WRITE, row.target)
     return row.project_id
 
@@ -680,7 +699,7 @@ async def _find(tx: Transaction, id: str | None, name: str | None) -> Pipeline:
 
 
 async def view_of(tx: Transaction, row: Pipeline, *, with_clusters: bool = True) -> PipelineView:
-    """A pipeline with all that it names."""
+    """A pipeline with its services and clusters."""
     spec = codec.pipeline_from_json(row.spec)
     ids = {service for stage in spec.stages for service in stage.services}
     services = await tx.services.select(id=ids)
@@ -696,12 +715,12 @@ async def view_of(tx: Transaction, row: Pipeline, *, with_clusters: bool = True)
 
 
 def _recorded(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A pipeline's row as its history keeps it: signing secrets stay out of there."""
+    """A pipeline's spec for its history, without signing secrets."""
     return codec.pipeline_to_json(without_secrets(codec.pipeline_from_json(spec)))
 
 
 def _shown(view: PipelineView, actor: Actor) -> PipelineView:
-    """The view with only those services and clusters that the actor may read."""
+    """The view without services and clusters that the actor may not read."""
     return replace(
         view,
         services={k: v for k, v in view.services.items() if actor.may(Verb.READ, v.target)},
@@ -710,7 +729,7 @@ def _shown(view: PipelineView, actor: Actor) -> PipelineView:
 
 
 async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]:
-    """The pipeline of a gate. NotFound: there is none of this id."""
+    """The pipeline of a gate. NotFound: no gate has this id."""
     gate = await tx.pipeline_gates.get(id)
     row = await tx.pipelines.get(gate.pipeline_id) if gate else None
     if row is None:
@@ -722,13 +741,15 @@ async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]
 
 
 def _named(view: PipelineView, gate: model.GateId) -> tuple[str, ...]:
-    """Who may approve at a gate by name."""
-    asked = [approval_of(one.rule) for _, one in view.spec.asked if one.id == gate]
-    return next((one.people for one in asked if one is not None), ())
+    """The users who may approve at a gate by name."""
+    asked = [
+        approval_of(candidate.rule) for _, candidate in view.spec.asked if candidate.id == gate
+    ]
+    return next((approval.people for approval in asked if approval is not None), ())
 
 
 def _waiting(view: PipelineView, gate: model.GateId) -> tuple[ReleaseId | None, Digests]:
-    """The release that a gate is asked about, and what its stage runs with it, or would."""
+    """The release that waits at a gate, and the digests that its stage runs or would run."""
     if gate in view.spec.workflow:
         held = view.state.stages.get(view.spec.workflow[gate][0].id)
         return (held.release, digests_of(held.revisions)) if held else (None, {})
@@ -743,7 +764,7 @@ def _waiting(view: PipelineView, gate: model.GateId) -> tuple[ReleaseId | None, 
 async def _note_measured(
     tx: Transaction, view: PipelineView, taken: Iterable[ev.Event], now: datetime
 ) -> None:
-    """Keep beside their gates what answers that the engine has taken measured."""
+    """Stores the measurements of checks whose results the engine took."""
     for event in taken:
         if not isinstance(event, ev.CheckAnswered) or not event.measured:
             continue
@@ -751,14 +772,16 @@ async def _note_measured(
         release = view.state.releases.get(_waiting(view, event.gate)[0] or ReleaseId(""))
         if row is None:
             continue
-        one = Measurement(
+        measurement = Measurement(
             now,
             event.step,
             release.number if release else 0,
             event.answer is Answer.PASSED,
             event.measured,
         )
-        await tx.pipeline_gates.change(row.id, measured=(*row.measured, one)[-MOST_MEASURED:])
+        await tx.pipeline_gates.change(
+            row.id, measured=(*row.measured, measurement)[-MOST_MEASURED:]
+        )
 
 
 def _release_to_retry(view: PipelineView, stage: model.StageId) -> ReleaseId | None:

@@ -1,4 +1,4 @@
-"""Comments on requests to merge: where their preview environments are, and how they fare."""
+"""Comments on pull requests with the state of their preview environments."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _REFUSED = frozenset({401, 403, 404})
 
 
 class PreviewComments:
-    """One comment a service set on each request, written anew when something has changed."""
+    """Writes one comment per service set and pull request, and updates it on changes."""
 
     def __init__(self, deps: Deps, outward: Outward) -> None:
         self._deps = deps
@@ -38,7 +38,7 @@ class PreviewComments:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def tell(self, host: Host, service_id: str, repository_id: str, sha: str) -> None:
-        """Comment on the open requests of a preview's commit; nothing if it is no preview.
+        """Comments on the open pull requests of a preview's commit; ignores other services.
 
         Unavailable: the host does not answer, or refuses.
         """
@@ -54,7 +54,7 @@ class PreviewComments:
                     await self._put(host, number, *preview)
 
     async def _put(self, host: Host, number: int, begins: str, body: str) -> None:
-        """Change our comment, or add one. One of somebody else that looks like ours is left."""
+        """Updates our comment, or adds one. Another user's comment that looks like ours is kept."""
         data = orjson.dumps({"body": body})
         for id, text in await self._ours(host, number, begins):
             if text == body:
@@ -77,7 +77,7 @@ class PreviewComments:
         return found
 
     async def _preview(self, service_id: str, repository_id: str) -> tuple[str, str] | None:
-        """How a comment on a service's preview begins, and all of it; None: it is no preview."""
+        """The marker and the text of a service's preview comment; None if it is no preview."""
         async with self._deps.store.read() as tx:
             service = await tx.services.get(service_id)
             if service is None or service.owner_kind is not OwnerKind.SET:
@@ -95,29 +95,29 @@ def _previews(owner: ServiceSet, repository_id: str) -> bool:
 
 
 async def _rows(tx: Transaction, owner: ServiceSet, ref: str) -> list[PreviewRow]:
-    """The services of a set that follow one request's branch."""
+    """The services of a set that follow the branch of one pull request."""
     services = await tx.services.select(owner_id=owner.id, ref=ref)
-    clusters = await tx.clusters.select(id={one.cluster_id for one in services})
-    handles = {one.id: one.handle for one in clusters}
-    return [_row(one, handles.get(one.cluster_id, "")) for one in services]
+    clusters = await tx.clusters.select(id={service.cluster_id for service in services})
+    handles = {cluster.id: cluster.handle for cluster in clusters}
+    return [_row(service, handles.get(service.cluster_id, "")) for service in services]
 
 
 def _row(service: Service, cluster: str) -> PreviewRow:
     status = service.status.value
-    reasons = [one.message for one in service.problems] if status == "FAILED" else []
+    reasons = [problem.message for problem in service.problems] if status == "FAILED" else []
     reason = service.render_error or next(iter(reasons), "")
     return PreviewRow(service.name, cluster, status, service.sha or "", reason)
 
 
 def _read(reply: Reply, parsed: Callable[[Any], T]) -> T:
-    """What an answer says. Unavailable: it is a refusal, or not what it should be."""
+    """The parsed response. Unavailable: an error status, or an unexpected body."""
     _check(reply)
     try:
         return parsed(orjson.loads(reply.body))
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Unavailable("the host's answer cannot be read") from None
+        raise Unavailable("cannot parse the response of the host") from None
 
 
 def _check(reply: Reply) -> None:
     if reply.status >= 300:
-        raise Unavailable(f"the host answered {reply.status}")
+        raise Unavailable(f"the host returned {reply.status}")

@@ -1,4 +1,4 @@
-"""Projects: what belongs together, and who may do what there."""
+"""Projects: scopes for resources and role bindings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,26 +19,28 @@ _LONGEST_DESCRIPTION = 1000
 
 @dataclass(frozen=True, slots=True)
 class ProjectChange:
-    """What a project is to be, and who has which role in it; None leaves it as it is."""
+    """Changes to a project and its role bindings. None leaves a field unchanged."""
 
     name: str | None = None
     description: str | None = None
     subjects: RoleSubjects = field(default_factory=dict)
 
     def applied(self, project: Project) -> Project:
-        """The changed project. Invalid: a value that cannot be."""
+        """The changed project. Invalid: a value is not allowed."""
         if self.name or not project.name:
             project = replace(project, name=check_text(self.name or "", "name"))
         if self.description is not None:
             if len(self.description) > _LONGEST_DESCRIPTION:
-                raise Invalid(f"{_LONGEST_DESCRIPTION} characters at most", field="description")
+                raise Invalid(
+                    f"must have at most {_LONGEST_DESCRIPTION} characters", field="description"
+                )
             project = replace(project, description=self.description)
         return project
 
 
 @retried
 class Projects:
-    """Verbs on projects."""
+    """Operations on projects."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -50,7 +52,10 @@ class Projects:
             return await tx.projects.page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Project:
-        """By id or name. NotFound: none, or not to be seen."""
+        """Finds a project by id or name.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
         require_member(actor)
         async with self._deps.store.read() as tx:
             project = await find_project(tx, id, name)
@@ -58,7 +63,7 @@ class Projects:
         return project
 
     async def of(self, actor: Actor, ids: Sequence[str]) -> dict[str, Project]:
-        """Those of the projects that the actor may read, by id."""
+        """The projects that the actor may read, by id."""
         require_member(actor)
         if not ids:
             return {}
@@ -72,7 +77,7 @@ class Projects:
         project = change.applied(Project(self._deps.new_id(), "", now, now))
         async with self._deps.store.write() as tx:
             if (known := await tx.projects.find(name=project.name)) is not None:
-                raise taken(actor, known, f"a project {project.name!r} exists already")
+                raise taken(actor, known, f"project {project.name!r} already exists")
             await tx.projects.add(project)
             await self._deps.audit(tx, actor, "createProject", project.name, project.id)
             given = await set_subjects(self._deps, tx, actor, project.target, change.subjects)
@@ -92,7 +97,7 @@ class Projects:
         return project
 
     async def delete(self, actor: Actor, id: str) -> Project:
-        """Delete an empty project with the roles bound in it. Conflict: it holds something."""
+        """Deletes an empty project with its role bindings. Conflict: it contains resources."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             project = await find_project(tx, id)
@@ -107,7 +112,9 @@ class Projects:
 
 async def _check_empty(tx: Transaction, project: Project) -> None:
     if project.default:
-        raise Conflict("the default project stays: it holds what has no other")
+        raise Conflict(
+            "the default project cannot be deleted: it contains resources without a project"
+        )
     for what, rows in (
         ("clusters", tx.clusters),
         ("repositories", tx.repositories),

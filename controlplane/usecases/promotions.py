@@ -1,6 +1,6 @@
-"""Carrying out the engine's effects: rendering for a stage, and giving it a release.
+"""Carries out the engine's effects: renders a release for a stage, and applies it.
 
-Each effect is a job done at least once; doing it again changes nothing.
+Each effect is a job that runs at least once; repeating it changes nothing.
 """
 
 from collections.abc import Collection
@@ -40,11 +40,11 @@ E = TypeVar("E", fx.RenderStage, fx.Promote, fx.FollowChange)
 
 
 class _Differs(Conflict):
-    """What would be deployed is not what was approved."""
+    """The rendered bundle is not the approved one."""
 
 
 class Promotions:
-    """Does what the engine asked for, and tells it how that ended."""
+    """Carries out effects of the engine, and reports their results to it."""
 
     def __init__(self, deps: Deps, pipelines: Pipelines, repositories: Repositories) -> None:
         self._deps = deps
@@ -54,7 +54,7 @@ class Promotions:
         self._renders = StageRenders(deps)
 
     async def render(self, job: Job) -> None:
-        """Render a release for a stage; the engine learns the digests, or why there are none."""
+        """Renders a release for a stage; reports the digests or the error to the engine."""
         pipeline, effect = _payload(job, fx.RenderStage)
         services = await self._services(pipeline, effect.stage)
         event: ev.Event
@@ -62,16 +62,18 @@ class Promotions:
         try:
             commits = await self._commits_for(pipeline, services, effect, tried)
             done = await self._renders.of(services, commits)
-            revisions = {id: Revision(commits[id], one.digest) for id, one in done.items()}
+            revisions = {
+                id: Revision(commits[id], rendered.digest) for id, rendered in done.items()
+            }
             event = ev.Rendered(effect.stage, effect.release, revisions)
         except TowlineError as error:
             event = ev.RenderFailed(effect.stage, effect.release, error.message)
         if await self._pipelines.advance(pipeline, event):
-            # Nobody waits for it any longer: what was tried out is of no use.
+            # The release is no longer wanted: clean up its preview branches.
             await self._pipelines.leave(pipeline, tried)
 
     async def promote(self, job: Job) -> None:
-        """Give each service of a stage exactly the revision that was approved."""
+        """Sets each service of a stage to exactly the approved revision."""
         pipeline, effect = _payload(job, fx.Promote)
         view = None if effect.back else await self._by_git(pipeline, effect.stage)
         if view is None:
@@ -81,22 +83,25 @@ class Promotions:
             return None
         services, change = await self._services(pipeline, effect.stage), held.change
         try:
-            await self._check_thawed([one for one in services if one.id in effect.revisions])
+            await self._check_thawed(
+                [service for service in services if service.id in effect.revisions]
+            )
             if change is None or change.state is not ChangeState.LANDED:
                 stage = view.spec.stage[effect.stage]
                 change = await self._git.land(view, stage, services, effect.release)
         except TowlineError as error:
             if isinstance(error, Unavailable) and job.attempts < MOST_ATTEMPTS:
-                raise  # The job is done again: what was written already is found.
+                raise  # The job is retried and finds what it has already written.
             failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
             await self._pipelines.advance(pipeline, failed)
             return None
         return await self._take_change(pipeline, effect, change)
 
     async def follow(self, job: Job) -> None:
-        """See whether a request was merged; if so, give its services what it became.
+        """Checks a pull request; after the merge, applies it to the stage's services.
 
-        Where nobody tells, it counts as merged once the branch comes to exactly what was approved.
+        If the host does not answer, the request counts as merged once the branch renders to the
+        approved digests.
         """
         pipeline, effect = _payload(job, fx.FollowChange)
         view = await self._by_git(pipeline, effect.stage)
@@ -122,26 +127,26 @@ class Promotions:
         await self._take_change(pipeline, given, change)
 
     def waiting(self, repository_id: str) -> frozenset[str]:
-        """As `GitPromotions.waiting`."""
+        """Like `GitPromotions.waiting`."""
         return self._git.waiting(repository_id)
 
     async def hinted(self, pipeline: str, repository_id: str) -> None:
-        """A repository has moved in which a pipeline waits for a merge."""
+        """Tells a pipeline that waits for a merge that the repository changed."""
         await self._pipelines.advance(pipeline, ev.ChangeHinted(repository_id))
 
     async def _take_change(self, pipeline: str, effect: fx.Promote, change: Change) -> None:
-        """Give services what has landed; keep in mind what has not."""
+        """Applies a merged change to the services; stores one that is still open."""
         if change.state is ChangeState.LANDED:
             await self._hand_out(pipeline, _moved(effect, change), change)
         else:
-            told = ev.Changed(effect.stage, effect.release, change)
-            await self._pipelines.advance(pipeline, told)
+            event = ev.Changed(effect.stage, effect.release, change)
+            await self._pipelines.advance(pipeline, event)
 
     async def _comes_to(self, pipeline: str, effect: fx.Promote) -> bool:
-        """Whether its commits render to what was approved."""
+        """True if the effect's commits render to the approved digests."""
         services = await self._services(pipeline, effect.stage, effect.revisions)
         done = await self._renders.of(services, _commits(effect))
-        return all(effect.revisions[id].digest == one.digest for id, one in done.items())
+        return all(effect.revisions[id].digest == rendered.digest for id, rendered in done.items())
 
     async def _hand_out(
         self, pipeline: str, effect: fx.Promote, change: Change | None = None
@@ -158,13 +163,13 @@ class Promotions:
         except TowlineError as error:
             moved = change is not None and isinstance(error, _Differs)
             kind = ev.BaseMoved if moved else ev.PromotionFailed
-            told = kind(effect.stage, effect.release, error.message)
-            await self._pipelines.advance(pipeline, told)
+            event = kind(effect.stage, effect.release, error.message)
+            await self._pipelines.advance(pipeline, event)
             return
         if change is not None:
             changed = ev.Changed(effect.stage, effect.release, change)
             await self._pipelines.advance(pipeline, changed)
-        contents = {id: Content(one, reads[id]) for id, one in done.items()}
+        contents = {id: Content(rendered, reads[id]) for id, rendered in done.items()}
         async with self._deps.store.write() as tx:
             await give(self._deps, tx, pipeline, effect, contents, change)
         for service in services:
@@ -174,7 +179,7 @@ class Promotions:
                 self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
 
     async def tidy(self, job: Job) -> None:
-        """Take a branch and a request back that a pipeline no longer needs."""
+        """Deletes a branch and closes its pull request after a pipeline no longer needs them."""
         async with self._deps.store.read() as tx:
             row = await tx.pipelines.get(job.payload["pipeline"])
             view = await view_of(tx, row) if row else None
@@ -183,14 +188,19 @@ class Promotions:
         except Unavailable:
             raise
         except TowlineError as error:
-            log.warning("branch stays", action="pipeline.tidy", job=job.key, error=error.message)
+            log.warning(
+                "branch stays",
+                action="pipeline.tidy",
+                job=job.key,
+                error=error.message,
+            )
 
     async def tick(self, job: Job) -> None:
-        """Let the engine look at the time."""
+        """Feeds the engine with the present time."""
         await self._pipelines.advance(job.payload["pipeline"])
 
     async def _by_git(self, pipeline: str, stage: StageId) -> PipelineView | None:
-        """The pipeline, if that stage of it is promoted by git."""
+        """The pipeline, if the stage is promoted by git."""
         async with self._deps.store.read() as tx:
             row = await tx.pipelines.get(pipeline)
             found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
@@ -201,9 +211,9 @@ class Promotions:
     async def _commits_for(
         self, pipeline: str, services: list[Service], effect: fx.RenderStage, tried: list[Tryout]
     ) -> dict[ServiceId, str]:
-        """The commit that each service of a stage would take a release from.
+        """The commit of a release for each service of a stage.
 
-        What was tried out in git for that is added to `tried`.
+        Preview branches that were created for it are added to `tried`.
         """
         view = await self._by_git(pipeline, effect.stage)
         if view is None:
@@ -211,12 +221,12 @@ class Promotions:
         stage = view.spec.stage[effect.stage]
         sha, left = await self._git.prepare(view, stage, services, effect.release)
         tried.append(left)
-        return {one.id: sha for one in services}
+        return {service.id: sha for service in services}
 
     async def _services(
         self, pipeline: str, stage: StageId, only: Collection[ServiceId] | None = None
     ) -> list[Service]:
-        """The services of a stage, or those of them that are named."""
+        """The services of a stage, limited to `only`."""
         async with self._deps.store.read() as tx:
             row = await tx.pipelines.get(pipeline)
             found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
@@ -234,25 +244,25 @@ class Promotions:
         revisions = effect.revisions.values()
         async with self._deps.store.read() as tx:
             await check_allowed(
-                tx, *(one for each in revisions for one in (each.commit, each.digest))
+                tx, *(identifier for each in revisions for identifier in (each.commit, each.digest))
             )
 
 
 def _payload(job: Job, kind: type[E]) -> tuple[str, E]:
     effect = codec.effect_from_json(job.payload["effect"])
     if not isinstance(effect, kind):
-        raise TowlineError(f"job {job.key} holds {type(effect).__name__}, not {kind.__name__}")
+        raise TowlineError(f"job {job.key} contains {type(effect).__name__}, not {kind.__name__}")
     return job.payload["pipeline"], effect
 
 
 def _is_wanted(held: StageState, release: ReleaseId) -> bool:
-    """Whether a stage still takes a release in: not if it was aborted, withdrawn or put back while
-    a server of git could not be reached."""
+    """True if the stage still takes the release: it was not aborted, withdrawn or rolled back
+    meanwhile."""
     return held.release == release and bool(held.revisions) and not held.stopped
 
 
 def _commits(effect: fx.Promote | fx.FollowChange) -> dict[ServiceId, str]:
-    return {id: one.commit for id, one in effect.revisions.items()}
+    return {id: revision.commit for id, revision in effect.revisions.items()}
 
 
 def _check_same(service: Service, wanted: Revision, rendered: Rendered) -> None:
@@ -264,6 +274,8 @@ def _check_same(service: Service, wanted: Revision, rendered: Rendered) -> None:
 
 
 def _moved(effect: fx.Promote, change: Change) -> fx.Promote:
-    """The same with the commit that it has landed as."""
-    revisions = {id: Revision(change.commit, one.digest) for id, one in effect.revisions.items()}
+    """The effect with the commit of the merged change."""
+    revisions = {
+        id: Revision(change.commit, revision.digest) for id, revision in effect.revisions.items()
+    }
     return replace(effect, revisions=revisions)

@@ -1,4 +1,4 @@
-"""Reading and checking the audit trail, and writing what is not a mutation into it."""
+"""Reads and verifies the audit log, and writes entries that no operation writes itself."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ _CUT_AT_ONCE = 20_000
 
 
 class Records:
-    """Verbs on the audit trail."""
+    """Operations on the audit log."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -28,7 +28,7 @@ class Records:
     async def page(
         self, actor: Actor, query: PageQuery, wanted: AuditFilter | None = None
     ) -> Page[AuditEntry]:
-        """Audit entries, newest first: of the projects and clusters whose trail one may read."""
+        """Audit entries of the projects and clusters whose log the actor may read, newest first."""
         require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
         seen = replace(query, newest=True, visible=actor.policy.visible(Kind.AUDIT))
         async with self._deps.store.read() as tx:
@@ -37,9 +37,9 @@ class Records:
     async def export(
         self, actor: Actor, wanted: AuditFilter, text: str = ""
     ) -> AsyncIterator[list[AuditEntry]]:
-        """All entries that the filter lets through, oldest first, some at a time.
+        """All entries that match the filter, oldest first, in batches.
 
-        With a text, only those whose actor, action or target holds it.
+        With `text`, only entries whose actor, action or target contains it.
         """
         require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
         visible, after = actor.policy.visible(Kind.AUDIT), None
@@ -53,20 +53,21 @@ class Records:
             after = str(page.items[-1].id) if page.items else None
 
     async def chains(self, actor: Actor) -> list[Chain]:
-        """Where the chains begin and end now; to be kept elsewhere, and compared later."""
+        """First and last entry of each chain, to be stored elsewhere and compared later."""
         require(actor, Verb.READ, Target.whole(Kind.AUDIT))
         async with self._deps.store.read() as tx:
             return await tx.audit.chains()
 
     async def append(self, entries: Iterable[AuditEntry]) -> None:
-        """Add entries, committed when this returns."""
+        """Adds entries; they are committed when this returns."""
         async with self._deps.store.write() as tx:
             await tx.audit.append(entries)
 
     def refused(self, actor: Actor, action: str, target_id: str, request_id: str) -> None:
-        """Note that somebody was refused; written by the next `flush`.
+        """Records a refused call; the next `flush` writes it.
 
-        Each may be refused as often as they like: 60 of a minute are rows, the others one row.
+        The first 60 refusals of a caller in a minute are entries; later ones are one entry with a
+        count.
         """
         entry = self._deps.audit_entry(actor, action, "", target_id[:64])
         entry = replace(entry, verdict=Verdict.REFUSED, request_id=request_id[:64])
@@ -75,7 +76,7 @@ class Records:
             self._refused.append(row)
 
     async def flush(self, *, ending: bool = False) -> None:
-        """Write what was refused; kept for the next time if the store is away."""
+        """Writes recorded refusals; keeps them for the next call if the store does not answer."""
         self._refused += self._strangers.due(all_of_them=ending)
         entries = list(self._refused)
         if entries:
@@ -83,7 +84,7 @@ class Records:
             del self._refused[: len(entries)]
 
     async def expire(self, kept: Mapping[AuditKind, timedelta]) -> int:
-        """Cut off what has been kept for long enough; how many rows."""
+        """Deletes entries older than their retention period; returns their number."""
         now, removed = self._deps.clock.now(), 0
         for kind, life in kept.items():
             while True:
@@ -96,7 +97,7 @@ class Records:
 
 
 async def check_chains(store: Store) -> tuple[int, list[Break]]:
-    """How many rows were verified, and the first broken row of each chain that is broken."""
+    """The number of verified entries, and the first broken entry of each broken chain."""
     async with store.read() as tx:
         chains = await tx.audit.chains()
         checks = [await _checked(tx.audit, chain) for chain in chains]

@@ -1,4 +1,5 @@
-"""Secrets of contexts as references: templates find placeholders, agents fill in the values."""
+"""Secrets of `by_reference` contexts: templates contain placeholders, and agents fill in the
+values."""
 
 from collections.abc import Collection, Mapping
 
@@ -13,45 +14,47 @@ from fleet.sealing import placeholder
 
 
 def opened(deps: Deps, context: ServiceContext) -> dict[str, str]:
-    """A context's secrets in the clear."""
+    """The decrypted secrets of a context."""
     if context.sealed is None:
         return {}
     return orjson.loads(deps.sealer.open(context.sealed, f"context:{context.id}"))
 
 
 def reference(context: ServiceContext, key: str) -> str:
-    """The name under which objects name one of a context's secrets."""
+    """The name by which objects reference a secret of a context."""
     return f"{context.name}.{key}"
 
 
 def check_references(deps: Deps, context: ServiceContext) -> None:
-    """Invalid: a name of the context, or of one of its secrets, cannot be in a placeholder."""
+    """Invalid: the name of the context or of a secret is not allowed in a placeholder."""
     if context.by_reference:
         for key in opened(deps, context):
             placeholder(reference(context, key))
 
 
 async def referred(deps: Deps, tx: Transaction, service: Service) -> Mapping[str, SecretValue]:
-    """What a service may name of the contexts that it is bound to."""
+    """The secrets of bound contexts that a service's objects may reference."""
     rows = await tx.context_bindings.select(service_id=service.id)
-    ids = {one.context_id for one in rows}
+    ids = {row.context_id for row in rows}
     found = await tx.contexts.select(id=ids, by_reference=True) if ids else []
     return {
-        reference(one, key): SecretValue(f"{one.id}.{one.secrets_version}", value.encode())
-        for one in found
-        for key, value in opened(deps, one).items()
+        reference(context, key): SecretValue(
+            f"{context.id}.{context.secrets_version}", value.encode()
+        )
+        for context in found
+        for key, value in opened(deps, context).items()
     }
 
 
 async def note_users(tx: Transaction, service_ids: Collection[str]) -> None:
-    """Write on services whether their objects may name secrets: most may not."""
+    """Stores on services whether their objects may reference secrets; most may not."""
     uses = await tx.secret_uses.select(service_id=service_ids)
     bindings = await tx.context_bindings.select(service_id=service_ids)
-    ids = {one.context_id for one in bindings}
+    ids = {binding.context_id for binding in bindings}
     secretive = await tx.contexts.select(id=ids, by_reference=True) if ids else []
-    known = {one.id for one in secretive}
-    having = {one.service_id for one in uses}
-    having |= {one.service_id for one in bindings if one.context_id in known}
+    known = {context.id for context in secretive}
+    having = {use.service_id for use in uses}
+    having |= {binding.service_id for binding in bindings if binding.context_id in known}
     for service in await tx.services.select(id=service_ids, deleted_at=ANY):
         if service.uses_secrets != (service.id in having):
             await tx.services.change(service.id, uses_secrets=service.id in having)

@@ -1,4 +1,4 @@
-"""Reading values that are kept elsewhere: when they are due, keeping the last good one."""
+"""Reads secret values from external sources when they are due; keeps the last valid value."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,20 +14,20 @@ from fleet.errors import Conflict, NotFound, TowlineError
 
 
 class Refreshing:
-    """Brings secrets with a source up to date; each is read by one replica at a time."""
+    """Refreshes secrets with a source; one replica at a time reads each source."""
 
     def __init__(self, deps: Deps, sources: ExternalSecrets) -> None:
         self._deps = deps
         self._sources = sources
 
     async def due(self) -> list[str]:
-        """The ids of secrets whose source is to be read now."""
+        """Ids of secrets whose sources have to be read now."""
         async with self._deps.store.read() as tx:
             found = await tx.secrets.past("due_at", self._deps.clock.now())
-        return [one.id for one in found]
+        return [secret.id for secret in found]
 
     async def ask(self, actor: Actor, id: str) -> Secret:
-        """Have a source read now. Conflict: the secret has none."""
+        """Requests a refresh now. Conflict: the secret has no source."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             secret = await tx.secrets.find(id=id)
@@ -35,14 +35,14 @@ class Refreshing:
                 raise NotFound
             require(actor, Verb.WRITE, secret.target)
             if secret.source is None:
-                raise Conflict(f"secret {secret.name!r} has no source: it is given its values")
+                raise Conflict(f"secret {secret.name!r} has no source: set its value instead")
             await tx.secrets.change(id, due_at=self._deps.clock.now())
             await self._deps.audit(tx, actor, "refreshSecret", secret.name, id)
         self._deps.bus.publish(SECRET, id)
         return secret
 
     async def refresh(self, id: str) -> None:
-        """Read a secret's source if it is due; what goes wrong is written on the secret."""
+        """Refreshes a secret if it is due; stores errors on the secret."""
         secret = await self._claimed(id)
         if secret is None or secret.source is None:
             return
@@ -55,7 +55,7 @@ class Refreshing:
         await self._keep(secret, value, "")
 
     async def _claimed(self, id: str) -> Secret | None:
-        """The secret, if nobody else reads its source; its next turn is set before it is read."""
+        """The secret, unless another replica reads it. Sets the next due time before reading."""
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             secret = await tx.secrets.find(id=id)

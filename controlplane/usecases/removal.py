@@ -1,4 +1,5 @@
-"""Ending services and clusters: the agent removes objects, then rows go; the ledger stays."""
+"""Deletes services and clusters: the agent deletes the objects, then the rows go; the ledger
+stays."""
 
 from datetime import datetime
 
@@ -22,14 +23,16 @@ async def begin_removal(
     removal: Removal,
     cluster: Cluster,
 ) -> bool:
-    """Mark a service as deleted; True if it is gone at once.
+    """Marks a service as deleted; True if it is deleted at once.
 
-    That is so when nothing can be left in the cluster: no agent has ever been told of it, or its
-    agent has said of the newest desired state that nothing is there; and of a mirrored one, which
-    only its cluster can end.
+    That is the case if nothing can be left in the cluster: no agent ever got the service, or its
+    agent reported that the newest desired state is empty. Mirrored services are also deleted at
+    once, since only their cluster can end them.
     """
     if service.protect and removal is Removal.CASCADE:
-        raise Conflict(f"service {service.name!r} is protected: set protect to false first")
+        raise Conflict(
+            f"service {service.name!r} is protected against deletion: set protect to false first"
+        )
     now = deps.clock.now()
     await tx.ledger.append(
         [
@@ -58,7 +61,7 @@ async def begin_removal(
 
 
 async def _is_empty(tx: Transaction, service: Service) -> bool:
-    """Whether the cluster holds nothing of a service, and will not."""
+    """True if the cluster contains no objects of the service and will not get any."""
     if service.sequence == 0:
         return True
     settled = service.observed >= service.sequence and service.phase in _SETTLED
@@ -66,7 +69,7 @@ async def _is_empty(tx: Transaction, service: Service) -> bool:
 
 
 async def erase(tx: Transaction, service: Service) -> None:
-    """Drop a removed service and its inventory; revisions and ledger stay."""
+    """Deletes the rows of a removed service; revisions and ledger entries stay."""
     await tx.components.forget_service(service.id)
     for binding in await tx.context_bindings.select(service_id=service.id):
         await tx.context_bindings.remove(binding.id)
@@ -82,7 +85,7 @@ async def erase(tx: Transaction, service: Service) -> None:
 async def end_if_empty(
     tx: Transaction, cluster_id: str, now: datetime, *, forced: bool = False
 ) -> list[str]:
-    """Delete an ending cluster once its last service has gone; ids of the tokens revoked."""
+    """Deletes an ending cluster after its last service; returns the ids of revoked tokens."""
     cluster = await tx.clusters.get(cluster_id)
     if cluster is None or cluster.ending_at is None:
         return []
@@ -95,7 +98,7 @@ async def end_if_empty(
 
 
 async def revoke_tokens(tx: Transaction, cluster_id: str, now: datetime) -> list[str]:
-    """Revoke all deploy tokens of a cluster; their ids."""
+    """Revokes all deploy tokens of a cluster; returns their ids."""
     live = await tx.tokens.select(cluster_id=cluster_id, revoked_at=None)
     for token in live:
         await tx.tokens.change(token.id, revoked_at=now)

@@ -1,8 +1,7 @@
-"""Renders that the agents of clusters make: the port `Manifests` over one that renders here.
+"""Renders by agents: implements `Manifests` over a local implementation.
 
-Whoever asks for a render waits for it, wherever it is made. The order is a command, so that it
-reaches the agent through any replica; its content is sealed to that agent, and is gone with the
-answer.
+The caller waits for the render, wherever it runs. The order is a command, which reaches the agent
+through any replica. Its content is sealed for that agent and deleted with the answer.
 """
 
 import asyncio
@@ -38,9 +37,9 @@ _LONGEST_ORDER = 1 << 20
 
 
 class PlacedManifests:
-    """Fills in `ports.Manifests`: a request is rendered by `by`'s agent, if it names a cluster.
+    """Implements `ports.Manifests`; a request with a cluster in `by` is rendered by its agent.
 
-    All else is `here`'s. `lender` gives what an agent may read a repository with.
+    `here` handles everything else. `lender` provides read credentials for repositories to agents.
     """
 
     def __init__(self, here: Manifests, lender: Lender, deps: Deps) -> None:
@@ -85,20 +84,23 @@ class PlacedManifests:
         return await self._here.keep(data)
 
     async def render(self, request: RenderRequest) -> Rendered:
-        """As the port says. Unavailable also: the agent that should render cannot, and why."""
+        """Renders as the port describes.
+
+        Unavailable also if the agent cannot render, with the reason.
+        """
         if request.by is None:
             return await self._here.render(request)
         done = await self._ordered(request.by, request)
         if done.state is not CommandState.SUCCEEDED:
-            raise Unavailable(f"the agent that renders this says: {done.message}")
+            raise Unavailable(f"the rendering agent failed: {done.message}")
         return await self._taken(done)
 
     async def _taken(self, done: Command) -> Rendered:
-        """What has come: its size and count are reckoned here, never believed."""
+        """The result of an agent; its size and object count are computed here, not trusted."""
         try:
             data = await self._here.bundle(done.payload.get("digest", ""))
         except NotFound:
-            raise Unavailable("the agent that renders this sent no bundle") from None
+            raise Unavailable("the rendering agent sent no bundle") from None
         bundle = open_bundle(done.payload["digest"], data)
         return Rendered(
             done.payload["source"],
@@ -111,7 +113,7 @@ class PlacedManifests:
         )
 
     async def _ordered(self, by: ClusterId, request: RenderRequest) -> Command:
-        """The order's command once it has ended."""
+        """Sends an order, and returns its command once it has ended."""
         cluster, repositories = await self._involved(by, request)
         command = await self._command(cluster, request, repositories)
         news = self._deps.bus.subscribe(CLUSTER_JOB, MISSED)
@@ -124,12 +126,12 @@ class PlacedManifests:
         except TimeoutError:
             await self._give_up(command.id)
             raise Unavailable(
-                f"the agent of {cluster.handle}, which renders this, has not done so within "
-                f"{_PATIENCE_S:.0f} s: it is asked again"
+                f"the rendering agent of {cluster.handle} did not answer within "
+                f"{_PATIENCE_S:.0f} s; Towline retries"
             ) from None
 
     async def _ended(self, command_id: str, news: AsyncIterator[Wake]) -> Command:
-        """The command once it waits no more."""
+        """Waits until the command is no longer pending."""
         async for topic, key in news:
             if topic != MISSED and key != command_id:
                 continue
@@ -140,26 +142,26 @@ class PlacedManifests:
         else:
             found = None
         if found is None:
-            raise Unavailable("the order to render was dropped: it is made anew")
+            raise Unavailable("the order to render was dropped; Towline retries")
         return found
 
     async def _involved(
         self, by: ClusterId, request: RenderRequest
     ) -> tuple[Cluster, list[Repository]]:
-        ids = {request.repository_id, *(one.repository_id for one in request.sources)}
+        ids = {request.repository_id, *(source.repository_id for source in request.sources)}
         async with self._deps.store.read() as tx:
             cluster = await tx.clusters.get(by)
             repositories = await tx.repositories.select(id=ids)
         if cluster is None:
-            raise Unavailable("the cluster whose agent renders this was deleted: name another")
+            raise Unavailable("the cluster of the rendering agent was deleted: select another one")
         now = self._deps.clock.now()
         if cluster.pinged_at is None or now - cluster.pinged_at > _ALIVE:
             raise Unavailable(
-                f"the agent of {cluster.handle}, which renders this, is not connected: the service "
-                "keeps what it has until it is"
+                f"the rendering agent of {cluster.handle} is not connected; the service keeps its "
+                "present revision until the agent connects"
             )
         if len(repositories) != len(ids):
-            raise NotFound("a repository that this is rendered from was deleted")
+            raise NotFound("a source repository of the service was deleted")
         return cluster, repositories
 
     async def _command(
@@ -167,14 +169,16 @@ class PlacedManifests:
     ) -> Command:
         if cluster.sealing_key is None:
             raise Conflict(
-                f"the agent of {cluster.handle} has told no key that orders are sealed to"
+                f"the agent of {cluster.handle} reported no key to seal orders with: upgrade it"
             )
-        specs = [await self._spec(one) for one in repositories]
+        specs = [await self._spec(repository) for repository in repositories]
         plain = dump_order(RenderOrder(replace(request, by=None), tuple(specs)))
         command_id = self._deps.new_id()
         box = seal(cluster.sealing_key, command_id, NAME, "", plain).box
         if len(box) > _LONGEST_ORDER:
-            raise Invalid(f"the order to render has {len(box):,} bytes; {_LONGEST_ORDER:,} at most")
+            raise Invalid(
+                f"the order to render has {len(box):,} bytes, but at most {_LONGEST_ORDER:,} fit"
+            )
         return Command(
             command_id,
             cluster.id,
@@ -200,14 +204,14 @@ class PlacedManifests:
                 await tx.commands.change(
                     command_id,
                     state=CommandState.FAILED,
-                    message="too late",
+                    message="timed out",
                     payload={},
                     finished_at=self._deps.clock.now(),
                 )
 
 
 def made_to_json(made: RenderMade) -> dict[str, Any]:
-    """What the row of an order holds of its result."""
+    """The result of a render, as stored in the order's row."""
     word = made.attestation and {
         "key_id": made.attestation.key_id,
         "statement": base64.b64encode(made.attestation.statement).decode(),
@@ -217,7 +221,7 @@ def made_to_json(made: RenderMade) -> dict[str, Any]:
 
 
 def _attestation(word: dict[str, str] | None) -> Attestation | None:
-    """The word of the agent that has rendered; whether it counts, the one that applies decides."""
+    """The attestation of the rendering agent; the applying agent decides whether it is valid."""
     if word is None:
         return None
     statement, signature = (base64.b64decode(word[name]) for name in ("statement", "signature"))

@@ -1,8 +1,9 @@
-"""Short tokens with a refresh token beside them (RFC 6749, section 6), for programs that keep both.
+"""Short-lived tokens with refresh tokens (RFC 6749, section 6), for programs that store both.
 
-A refresh token is good once and brings the next one. All that came from one sign-in is a family,
-known by its `parent_id`. Whoever shows a spent refresh token, or the thief before them, has a copy:
-the family ends (RFC 9700, section 4.14.2). So it does when any token of it is revoked.
+A refresh token is valid once and returns the next one. All tokens of one sign-in form a family,
+identified by their `parent_id`. Reuse of a spent refresh token means that a copy exists, so the
+family is revoked (RFC 9700, section 4.14.2). Revoking any token of a family also revokes the
+family.
 """
 
 from datetime import datetime, timedelta
@@ -18,11 +19,11 @@ from fleet.errors import Unauthenticated
 from fleet.identity import TokenKind, token_hash, token_kind
 
 ACCESS_LIFE = timedelta(hours=1)
-_NO_MORE = "this refresh token is good no more: sign in again"
+_NO_MORE = "this refresh token was used or has expired: sign in again"
 
 
 class Given(NamedTuple):
-    """A token as it was given out, and the refresh token beside it, if there is one."""
+    """An issued token, its secret, and its refresh token, if any."""
 
     token: Token
     secret: str
@@ -33,13 +34,13 @@ class Given(NamedTuple):
 
 
 class Renewals:
-    """Verbs of refresh tokens."""
+    """Operations on refresh tokens."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def begin(self, tx: Transaction, name: str, user_id: str, source: str) -> Given:
-        """The first tokens of a family, which ends as a session does: 7 days from now."""
+        """Issues the first tokens of a family, which ends after 7 days like a session."""
         now = self._deps.clock.now()
         for old in await tx.tokens.select(user_id=user_id, kind=TokenKind.REFRESH):
             if old.expires_at is not None and old.expires_at <= now:
@@ -48,7 +49,10 @@ class Renewals:
         return await self._give(tx, name, user_id, source, family, end)
 
     async def renew(self, refresh: str, source: str) -> Given:
-        """The next tokens of a family. Unauthenticated: the refresh token is spent, or too old."""
+        """Issues the next tokens of a family.
+
+        Unauthenticated: the refresh token was used before or has expired.
+        """
         ended: list[str] = []
         async with self._deps.store.write() as tx:
             row = await self._find(tx, refresh)
@@ -67,16 +71,16 @@ class Renewals:
         return row
 
     async def _next(self, tx: Transaction, row: Token, family: list[Token], source: str) -> Given:
-        """Spend a refresh token; the family's tokens that are over go."""
+        """Spends a refresh token, and deletes expired tokens of the family."""
         user = await find_user(tx, row.user_id or "")
         if user.disabled_at is not None or row.expires_at is None or row.parent_id is None:
             raise Unauthenticated(_NO_MORE)
         now = self._deps.clock.now()
         await tx.tokens.change(row.id, revoked_at=now)
-        for one in family:
-            is_over = one.expires_at is not None and one.expires_at <= now
-            if one.kind is TokenKind.USER and is_over:
-                await tx.tokens.remove(one.id)
+        for token in family:
+            is_over = token.expires_at is not None and token.expires_at <= now
+            if token.kind is TokenKind.USER and is_over:
+                await tx.tokens.remove(token.id)
         actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
         await self._deps.audit(tx, actor, "renewToken", row.name, row.parent_id)
         return await self._give(tx, row.name, user.id, source, row.parent_id, row.expires_at)
@@ -99,8 +103,8 @@ class Renewals:
     async def _end(
         self, tx: Transaction, row: Token, family: list[Token], source: str
     ) -> list[str]:
-        """Revoke all that is left of a family; its ids."""
-        live = [one.id for one in family if one.revoked_at is None]
+        """Revokes the remaining tokens of a family; returns their ids."""
+        live = [token.id for token in family if token.revoked_at is None]
         for id in live:
             await tx.tokens.change(id, revoked_at=self._deps.clock.now())
         if live:
@@ -111,7 +115,7 @@ class Renewals:
 
 
 def _is_ended(family: list[Token]) -> bool:
-    """Somebody has revoked a token of it, or all."""
-    refreshers = [one for one in family if one.kind is TokenKind.REFRESH]
-    is_spent = all(one.revoked_at is not None for one in refreshers)
-    return is_spent or any(one.revoked_at for one in family if one.kind is TokenKind.USER)
+    """True if a token of the family was revoked."""
+    refreshers = [token for token in family if token.kind is TokenKind.REFRESH]
+    is_spent = all(refresher.revoked_at is not None for refresher in refreshers)
+    return is_spent or any(token.revoked_at for token in family if token.kind is TokenKind.USER)

@@ -1,4 +1,4 @@
-"""Reports that are committed together: what they tell is read once, written once."""
+"""Batch of agent reports that are committed together: one read and one write per table."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,21 +15,21 @@ from fleet.identity import ClusterId
 log = structlog.get_logger(__name__)
 
 _TOO_MUCH = (
-    "its agent tells of more services or components than are shown of one cluster: the rest is "
-    "missing here, and runs all the same"
+    "its agent reports more services or components than the limit per cluster: the rest is not "
+    "shown here, but still runs"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much one cluster may have shown here: services that it defines, and components."""
+    """Limits of one cluster: services that it defines itself, and components."""
 
     mirrored: int = 1000
     components: int = 200_000
 
 
 class ReportBatch:
-    """What reports of a cluster's agent come to, until `write_all` writes it."""
+    """Collects the writes of a cluster's reports for `write_all`."""
 
     def __init__(self, tx: Transaction, cluster_id: str, bounds: Bounds) -> None:
         self.refused = self.shrunk = False
@@ -50,12 +50,12 @@ class ReportBatch:
     async def of_each(
         cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: Bounds
     ) -> dict[ClusterId, Self]:
-        """A batch for each cluster; it knows the services of which the cluster's reports speak."""
+        """Creates a batch for each cluster, with the services that its reports name."""
         batches = {id: cls(tx, id, bounds) for id in told}
-        bodies = [(id, one.body) for id, reports in told.items() for one in reports]
+        bodies = [(id, report.body) for id, reports in told.items() for report in reports]
         if named := {getattr(body, "service_id", None) for _, body in bodies} - {None}:
-            for one in await tx.services.select(id=named, cluster_id=set(told), deleted_at=ANY):
-                batches[one.cluster_id].services[one.id] = one
+            for service in await tx.services.select(id=named, cluster_id=set(told), deleted_at=ANY):
+                batches[service.cluster_id].services[service.id] = service
         inventories = [(id, body) for id, body in bodies if isinstance(body, InventoryReport)]
         whole = {body.service_id for _, body in inventories if body.complete}
         held = await tx.components.ids_of(whole)
@@ -67,15 +67,16 @@ class ReportBatch:
         return batches
 
     async def look(self, service_id: str) -> None:
-        """A service was written past the batch."""
+        """Reads a service that was written outside of the batch."""
         found = await self.tx.services.find(id=service_id, cluster_id=self.cluster_id)
         if found is not None:
             self.services[service_id] = found
 
     async def locked(self, service_id: str) -> Service | None:
-        """A service as it is now, with what has gathered for it; it is locked until the end.
+        """The present state of a service with the batch's changes, locked until the transaction
+        ends.
 
-        What a batch has looked at first may be older than what others have committed since.
+        The state that the batch read first may be older than other commits.
         """
         if service_id not in self.services:
             return None
@@ -83,22 +84,24 @@ class ReportBatch:
         return replace(found, **self._columns.get(service_id, {})) if found else None
 
     def change(self, service: Service, **columns: Any) -> None:
-        """What is to be written of a service; later reports of the batch see it."""
+        """Collects column changes of a service; later reports of the batch see them."""
         self.services[service.id] = replace(service, **columns)
         self._columns.setdefault(service.id, {}).update(columns)
 
     def forget(self, service: Service) -> None:
-        """A service is gone, and its inventory with it."""
+        """Drops a deleted service and its inventory from the batch."""
         self.shrunk = True
         self._mirrored = self._components = None
         self.services.pop(service.id, None)
         self._columns.pop(service.id, None)
         self._held.pop(service.id, None)
         present = self._present.items()
-        self._present = {id: one for id, one in present if one.service_id != service.id}
+        self._present = {
+            id: component for id, component in present if component.service_id != service.id
+        }
 
     async def may_mirror(self) -> bool:
-        """Whether one more service of the cluster's own is shown; it then counts."""
+        """True if the cluster may show one more mirrored service, which then counts."""
         if self._mirrored is None:
             found = await self.tx.services.select(cluster_id=self.cluster_id, mirrored=True)
             self._mirrored = len(found)
@@ -111,35 +114,35 @@ class ReportBatch:
     async def take_inventory(
         self, service_id: str, present: list[Component], gone: Collection[str], *, complete: bool
     ) -> None:
-        """Components that are there, as far as there is room, and the ids of those that are not.
+        """Collects present components, within the limit, and the ids of deleted ones.
 
-        `complete`: what else the service has, by earlier reports too, has gone as well.
+        `complete`: all other components of the service were deleted too.
         """
         held = self._held.setdefault(service_id, set())
         if complete:
-            gone = held - {one.id for one in present}
+            gone = held - {component.id for component in present}
         self.shrunk = self.shrunk or bool(gone)
         self._gone.update(gone)
         held.difference_update(gone)
         for id in gone:
             self._present.pop(id, None)
-        for one in await self._fitting(present):
-            self._gone.discard(one.id)
-            self._present[one.id] = one
-            held.add(one.id)
+        for component in await self._fitting(present):
+            self._gone.discard(component.id)
+            self._present[component.id] = component
+            held.add(component.id)
 
     async def _fitting(self, present: list[Component]) -> list[Component]:
-        """Those for which there is room; those that are known have theirs."""
+        """The components within the limit; known components always fit."""
         most, more = self._bounds.components, len(present)
         if self._components is None or self._components + more > most:
             await _write_inventories(self.tx, [self])
             counted = await self.tx.components.count_each({self.cluster_id})
             self._components = counted.get(self.cluster_id, 0)
         if self._components + more > most:
-            known = await self.tx.components.select(id={one.id for one in present})
-            ids = {one.id for one in known}
+            known = await self.tx.components.select(id={component.id for component in present})
+            ids = {component.id for component in known}
             self._refuse("components")
-            return [one for one in present if one.id in ids]
+            return [component for component in present if component.id in ids]
         self._components += more
         return present
 
@@ -149,18 +152,18 @@ class ReportBatch:
         self.refused = True
 
     def alarm(self, before: str) -> str:
-        """What is wrong with the cluster's agents after this batch."""
+        """The alarm of the cluster after this batch."""
         if self.refused:
             return _TOO_MUCH
         return "" if self.shrunk and before == _TOO_MUCH else before
 
     def take_columns(self) -> dict[str, dict[str, Any]]:
-        """What is to be written of services, by their ids."""
+        """The collected column changes of services, by id."""
         columns, self._columns = self._columns, {}
         return columns
 
     def take_gathered(self) -> tuple[set[str], list[Component]]:
-        """Ids of components that have gone, and components that are there; each once."""
+        """The ids of deleted components, and the present components, each once."""
         gone, present = self._gone, list(self._present.values())
         self._gone, self._present = set(), {}
         return gone, present
@@ -169,9 +172,9 @@ class ReportBatch:
 async def write_all(
     tx: Transaction, batches: Collection[ReportBatch], offered: Iterable[LedgerEntry]
 ) -> None:
-    """Write what has gathered, table by table; `offered` before what came of it.
+    """Writes the batches table by table; `offered` entries come before their results.
 
-    Services are locked before their deployments, as all who write both do it.
+    Locks services before deployments, in the order of all other writers.
     """
     await _write_inventories(tx, batches)
     columns: dict[str, dict[str, Any]] = {}
@@ -184,4 +187,4 @@ async def write_all(
 async def _write_inventories(tx: Transaction, batches: Iterable[ReportBatch]) -> None:
     gathered = [batch.take_gathered() for batch in batches]
     await tx.components.forget({id for gone, _ in gathered for id in gone})
-    await tx.components.upsert([one for _, present in gathered for one in present])
+    await tx.components.upsert([component for _, present in gathered for component in present])

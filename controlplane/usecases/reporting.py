@@ -1,4 +1,4 @@
-"""What agents tell: of clusters that tell at the same time it is committed by one transaction."""
+"""Commits reports of agents; clusters that report at the same time share one transaction."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from fleet.runtime.batches import Batches
 from fleet.runtime.tasks import finished
 
 _OBJECTS_WEIGH_A_REPORT = 10
-# Weights: of one cluster in one transaction, and above which others are not in the same one.
+# Weights: maximum of one cluster per transaction, and maximum for sharing a transaction.
 _MOST_AT_ONCE, _LITTLE = 50, 40
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the agent of a cluster tells at once; `offered` is what it was sent before."""
+    """Reports of a cluster's agent; `offered` are the desired states that it was sent before."""
 
     cluster_id: ClusterId
     reports: Sequence[Report]
@@ -33,13 +33,13 @@ class Told:
 
     @property
     def weight(self) -> int:
-        """About how much there is to write."""
+        """Approximate amount of data to write."""
         return 1 + sum(map(_weight, self.reports))
 
     def parts(self) -> "Iterator[Told]":
-        """The same in its order, in parts of which none holds up others for long.
+        """Splits the reports, in order, into parts that do not delay other clusters for long.
 
-        Each has one report at least, unless there are none at all.
+        Each part has at least one report, unless there are none.
         """
         part, weight, offered = list[Report](), 0, self.offered
         for report in self.reports:
@@ -52,26 +52,26 @@ class Told:
 
 
 class Reporting:
-    """Commits what agents tell, each cluster's reports in their order."""
+    """Commits reports of agents, each cluster's reports in order."""
 
     def __init__(self, deps: Deps, bounds: Bounds) -> None:
         self._deps = deps
         self._bounds = bounds
         self._intake = Intake(deps)
-        # To its end, though the agent leaves: whoever waits for what is committed is told of it.
+        # Runs to its end even if the agent disconnects: others in the batch wait for the commit.
         self._batches: Batches[Told, int] = Batches(
             lambda several: finished(self._take_in(several)),
             alone=_LITTLE,
-            weight=lambda told: told.weight,
+            weight=lambda agent_reports: agent_reports.weight,
         )
 
-    async def record(self, told: Told) -> int:
-        """Commit reports; the number up to which all of the cluster's are committed. NotFound.
+    async def record(self, agent_reports: Told) -> int:
+        """Commits reports; returns the number of the cluster's last committed report. NotFound.
 
-        Reports that were committed before are passed over, so sending again is harmless.
+        Reports that were committed before are skipped, so an agent may send them again.
         """
         last = 0
-        for part in told.parts():
+        for part in agent_reports.parts():
             last = await self._record(part)
         return last
 
@@ -80,7 +80,7 @@ class Reporting:
         return await self._batches.ask(part)
 
     async def note(self, cluster_id: ClusterId, body: CommandReport) -> None:
-        """Note of a command what its agent cannot tell, as it was never sent."""
+        """Records the result of a command that was never sent to its agent."""
         async with self._deps.store.write() as tx:
             batch = (await ReportBatch.of_each(tx, {cluster_id: ()}, self._bounds))[cluster_id]
             await self._intake.take(body, batch, self._deps.clock.now())
@@ -89,7 +89,7 @@ class Reporting:
     async def refused(
         self, cluster_id: ClusterId, service_id: str, sequence: int, message: str
     ) -> None:
-        """Note that a desired state cannot be sent to its agent, and why."""
+        """Records why a desired state cannot be sent to its agent."""
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             service = await tx.services.find(id=service_id, cluster_id=cluster_id)
@@ -116,19 +116,24 @@ class Reporting:
         try:
             return await self._commit(several)
         except Conflict:
-            # Agents of two clusters have found the same bundle to be bad: now its row is there.
+            # Agents of two clusters denied the same bundle; on the retry its row exists.
             return await self._commit(several)
 
     async def _commit(self, several: Sequence[Told]) -> list[int | TowlineError]:
         async with self._deps.store.write() as tx:
-            found = await tx.clusters.lock({told.cluster_id for told in several})
-            clusters = {one.id: one for one in found}
+            found = await tx.clusters.lock({agent_reports.cluster_id for agent_reports in several})
+            clusters = {cluster.id: cluster for cluster in found}
             last, news = _news(several, clusters)
             batches = await ReportBatch.of_each(tx, news, self._bounds)
             for id, reports in news.items():
                 for report in reports:
                     await self._intake.take(report.body, batches[id], report.at)
-            offered = (row for told in several if told.cluster_id in news for row in told.offered)
+            offered = (
+                row
+                for agent_reports in several
+                if agent_reports.cluster_id in news
+                for row in agent_reports.offered
+            )
             await write_all(tx, batches.values(), offered)
             changed = await wakes(tx, [id for id in news if _tells_health(news[id])])
             await tx.clusters.change_each(
@@ -136,15 +141,15 @@ class Reporting:
             )
         self._publish(changed.union(*(batch.changed for batch in batches.values())))
         gone = NotFound("this cluster was deleted")
-        return [last.get(told.cluster_id, gone) for told in several]
+        return [last.get(agent_reports.cluster_id, gone) for agent_reports in several]
 
     def _columns(self, cluster: Cluster, last: int, batch: ReportBatch) -> dict[str, Any]:
-        """What is to be written of a cluster after a batch."""
-        told: dict[str, Any] = {"acknowledged": last, "pinged_at": self._deps.clock.now()}
+        """The columns of a cluster after a batch."""
+        columns: dict[str, Any] = {"acknowledged": last, "pinged_at": self._deps.clock.now()}
         if (alarm := batch.alarm(cluster.alarm)) != cluster.alarm:
-            told["alarm"] = alarm
+            columns["alarm"] = alarm
             batch.changed.add((CLUSTER, cluster.id))
-        return told
+        return columns
 
     def _publish(self, changed: Iterable[tuple[str, str]]) -> None:
         for topic, key in changed:
@@ -154,25 +159,25 @@ class Reporting:
 def _news(
     several: Iterable[Told], clusters: Mapping[ClusterId, Cluster]
 ) -> tuple[dict[ClusterId, int], dict[ClusterId, list[Report]]]:
-    """The number up to which each cluster's reports are committed now, and those that are new."""
-    last = {id: one.acknowledged for id, one in clusters.items()}
+    """The number of the last report of each cluster, and the reports that are new."""
+    last = {id: cluster.acknowledged for id, cluster in clusters.items()}
     news: dict[ClusterId, list[Report]] = {id: [] for id in clusters}
-    for told in several:
-        for report in told.reports if told.cluster_id in clusters else ():
-            if report.number > last[told.cluster_id]:
-                last[told.cluster_id] = report.number
-                news[told.cluster_id].append(report)
+    for agent_reports in several:
+        for report in agent_reports.reports if agent_reports.cluster_id in clusters else ():
+            if report.number > last[agent_reports.cluster_id]:
+                last[agent_reports.cluster_id] = report.number
+                news[agent_reports.cluster_id].append(report)
     return last, news
 
 
 def _tells_health(reports: Iterable[Report]) -> bool:
-    """Whether others may have waited for what these tell."""
-    bodies = [one.body for one in reports]
-    return any(isinstance(one, StatusReport) and one.phase is Phase.HEALTHY for one in bodies)
+    """True if a report may unblock services that wait for a dependency."""
+    bodies = [report.body for report in reports]
+    return any(isinstance(body, StatusReport) and body.phase is Phase.HEALTHY for body in bodies)
 
 
 def _weight(report: Report) -> int:
-    """One, and one more for as many objects as cost the same."""
+    """Weight of a report: 1, plus 1 for every `_OBJECTS_WEIGH_A_REPORT` objects."""
     body = report.body
     objects = len(body.present) + len(body.gone) if isinstance(body, InventoryReport) else 0
     return 1 + objects // _OBJECTS_WEIGH_A_REPORT

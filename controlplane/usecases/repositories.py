@@ -1,4 +1,4 @@
-"""Connecting repositories: of git, and places of charts."""
+"""Git and Helm repositories."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -25,9 +25,10 @@ _NAMES = {RepositoryKind.GIT: "GitRepository", RepositoryKind.HELM: "HelmReposit
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RepositoryChange:
-    """What to change of a repository; None leaves it as it is. Never printed.
+    """Changes to a repository. None leaves a field unchanged. Not printed, since it contains
+    secrets.
 
-    `via` is the id of a cluster; empty, the server is reached from here again.
+    `via` is the id of the cluster through which the server is reached; empty: directly.
     """
 
     url: str | None = None
@@ -41,7 +42,7 @@ class RepositoryChange:
     url_format: str | None = None
 
     def links(self) -> dict[str, str | None]:
-        """What is given of how people's browsers reach the repository; empty text removes it."""
+        """The given settings for links to the repository's web pages; an empty text removes one."""
         given = {"https_path": self.https_path, "url_format": self.url_format}
         for name, text in given.items():
             if text:
@@ -51,9 +52,9 @@ class RepositoryChange:
 
 @retried
 class Repositories:
-    """Verbs on repositories, and keeping the git cache told of what to follow.
+    """Operations on repositories; tells the git cache which refs to follow.
 
-    Each verb is for one kind of them: those of another are not found.
+    Each call is for one kind; repositories of another kind are not found.
     """
 
     def __init__(self, deps: Deps) -> None:
@@ -77,7 +78,7 @@ class Repositories:
         url: str | None = None,
         kind: RepositoryKind = RepositoryKind.GIT,
     ) -> Repository:
-        """By id first, else by URL. NotFound: none."""
+        """Finds a repository by id, or else by URL. NotFound: it does not exist."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             found = await tx.repositories.get(id) if id else None
@@ -102,7 +103,7 @@ class Repositories:
             await _check_via(tx, actor, change)
             repository = self._changed(replace(blank, project_id=project), change)
             if (known := await tx.repositories.find(url=repository.url)) is not None:
-                message = f"a repository with the URL {repository.url} exists already"
+                message = f"a repository with the URL {repository.url} already exists"
                 raise taken(actor, known, message)
             await tx.repositories.add(repository)
             verb = f"create{_NAMES[kind]}"
@@ -133,18 +134,18 @@ class Repositories:
     async def delete(
         self, actor: Actor, id: str, kind: RepositoryKind = RepositoryKind.GIT
     ) -> Repository:
-        """Conflict: services still use it."""
+        """Deletes a repository. Conflict: services still use it."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             repository = await find_repository(tx, id, kind)
             require(actor, Verb.WRITE, repository.target)
             users = await tx.services.select(repository_id=id, deleted_at=ANY)
             sources = await tx.service_sources.select(repository_id=id)
-            users += await tx.services.select(id={one.service_id for one in sources})
+            users += await tx.services.select(id={source.service_id for source in sources})
             if users:
                 names = ", ".join(sorted(service.name for service in users)[:5])
                 raise Conflict(
-                    f"{len(users)} services use this repository or are not yet gone: {names}"
+                    f"{len(users)} services use this repository or are still being deleted: {names}"
                 )
             await tx.repositories.remove(id)
             await self._deps.audit(tx, actor, f"delete{_NAMES[kind]}", repository.url, id)
@@ -154,7 +155,7 @@ class Repositories:
     async def sync(
         self, actor: Actor, id: str, kind: RepositoryKind = RepositoryKind.GIT
     ) -> Repository:
-        """Look for new commits, or versions of charts, now."""
+        """Fetches new commits or chart versions now."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             repository = await find_repository(tx, id, kind)
@@ -165,21 +166,21 @@ class Repositories:
         return repository
 
     async def webhook_secret(self, id: str) -> str | None:
-        """The secret that signs this repository's webhooks; None: it takes none."""
+        """The signing secret of this repository's webhooks; None if it has none."""
         async with self._deps.store.read() as tx:
             repository = await tx.repositories.get(id)
         return None if repository is None else self._webhook_secret(repository)
 
     async def account_for(self, project_id: str | None, image: str) -> RegistryAccount | None:
-        """What a registry is asked with: of a repository of the project that leads to the image.
+        """Credentials for a container registry, from the project's repository whose URL matches the
+        image.
 
-        A registry is connected like any repository, by its https URL; of several the one whose
-        URL leads the furthest counts.
+        A registry is added like any repository, by its https URL; the longest matching URL wins.
         """
         async with self._deps.store.read() as tx:
             rows = await tx.repositories.select(project_id=project_id)
         places = {row.url.partition("://")[2].rstrip("/"): row for row in rows}
-        leading = [one for one in places if f"{image}/".startswith(f"{one}/")]
+        leading = [place for place in places if f"{image}/".startswith(f"{place}/")]
         row = places[max(leading, key=len)] if leading else None
         given = self._credentials(row) if row else None
         if given is None or given.password is None:
@@ -187,9 +188,9 @@ class Repositories:
         return RegistryAccount(given.username or "", given.password)
 
     async def check_key(self) -> None:
-        """Open every sealed secret once, so that a wrong key is known at start.
+        """Decrypts every secret once, so that a wrong key is detected at start.
 
-        TowlineError: one was sealed with another key.
+        TowlineError: a secret was sealed with another key.
         """
         async with self._deps.store.read() as tx:
             repositories = await tx.repositories.select()
@@ -198,7 +199,7 @@ class Repositories:
             self._webhook_secret(repository)
 
     async def follow_all(self) -> None:
-        """Tell the git cache, at start, of every repository and the refs in use."""
+        """Tells the git cache at start about all repositories and the refs in use."""
         async with self._deps.store.read() as tx:
             repositories = await tx.repositories.select()
             services = await tx.render_states.select()
@@ -213,14 +214,14 @@ class Repositories:
             self.follow(repository, users.get(repository.id, ()), further.get(repository.id, ()))
 
     async def follow_for(self, repository_id: str, service_id: str) -> None:
-        """See to it that the git cache follows the ref of a service."""
+        """Ensures that the git cache follows the ref of a service."""
         async with self._deps.store.read() as tx:
             service = await tx.render_states.get(service_id)
         if service is None or service.wanted_ref not in self._followed.get(repository_id, ()):
             await self.follow_again(repository_id)
 
     async def follow_again(self, repository_id: str) -> None:
-        """Tell the git cache of the refs that are in use now."""
+        """Tells the git cache about the refs of a repository that are in use now."""
         async with self._deps.store.read() as tx:
             repository = await tx.repositories.get(repository_id)
             services = await tx.render_states.select(repository_id=repository_id)
@@ -234,9 +235,9 @@ class Repositories:
         services: Sequence[RenderState],
         sources: Sequence[ServiceSource] = (),
     ) -> None:
-        """Hand a repository with the refs and folders that services use to the git cache.
+        """Tells the git cache about a repository, with the refs and folders that services use.
 
-        What agents render is followed to see what changes; its files are not needed here.
+        Services that agents render need the refs, to detect changes, but not the files.
         """
         refs = {service.wanted_ref for service in services}
         refs |= {source.ref for source in sources}
@@ -259,7 +260,7 @@ class Repositories:
         )
 
     async def note_state(self, state: RepositoryState) -> None:
-        """Keep what the git cache has seen of a repository."""
+        """Stores the git cache's state of a repository."""
         async with self._deps.store.write() as tx:
             await tx.repositories.change(
                 state.repository_id,
@@ -273,17 +274,17 @@ class Repositories:
             )
 
     async def note_polls(self) -> None:
-        """Keep when each repository was asked last; a poll that changes nothing writes nothing."""
+        """Stores the last poll of each repository; writes nothing if it did not change."""
         async with self._deps.store.read() as tx:
             kept = await tx.repositories.select()
-        seen = [now for one in kept if (now := self._as_polled(one)) != one]
+        seen = [now for repository in kept if (now := self._as_polled(repository)) != repository]
         if seen:
             async with self._deps.store.write() as tx:
-                for one in seen:
-                    await tx.repositories.change(one.id, polled_at=one.polled_at)
+                for repository in seen:
+                    await tx.repositories.change(repository.id, polled_at=repository.polled_at)
 
     def _as_polled(self, kept: Repository) -> Repository:
-        """A repository with when it was asked last, as far as this process knows better."""
+        """The repository with the last poll time that this process knows."""
         state = self._deps.manifests.state(kept.id)
         if state is None or not _is_asked(state):
             return kept
@@ -297,12 +298,12 @@ class Repositories:
             origin = origin_of(change.url or "", before.kind)
             after = replace(after, url=change.url or "")
             if before.url and origin_of(before.url, before.kind) != origin:
-                # What was given for one server is not shown to another.
+                # Credentials for one server must not be sent to another.
                 after = replace(after, sealed=None, auth_method=None)
         if change.decrypt:
             raise Invalid(
-                "git-crypt is not read here: leave it out. Files of SOPS are opened without it, by "
-                "the age keys of git.render.age_keys; other secrets belong into service contexts",
+                "git-crypt is not supported: remove it. SOPS files are decrypted with the age keys "
+                "in git.render.age_keys; store other secrets in service contexts",
                 field="decrypt",
             )
         if change.submodules is not None:
@@ -343,19 +344,19 @@ class Repositories:
 
 
 def _health(state: RepositoryState) -> GitHealth | None:
-    """None as long as nobody has wanted anything of the repository."""
+    """None until something uses the repository."""
     if state.error:
         return GitHealth.FAILED
     return GitHealth.PULLABLE if _is_asked(state) else None
 
 
 def _is_asked(state: RepositoryState) -> bool:
-    """Whether its server is asked at all: not for a repository that nothing follows."""
+    """True if the git cache polls the server; it does not for unused repositories."""
     return bool(state.error or state.commits or state.missing)
 
 
 async def _check_via(tx: Transaction, actor: Actor, change: RepositoryChange) -> None:
-    """NotFound: no such cluster. Forbidden: its network is not the actor's to reach."""
+    """NotFound: no such cluster. Forbidden: the actor may not use the cluster's network."""
     if change.via:
         cluster = await tx.clusters.peek(id=change.via)
         if cluster is None:
@@ -366,7 +367,7 @@ async def _check_via(tx: Transaction, actor: Actor, change: RepositoryChange) ->
 async def find_repository(
     tx: Transaction, id: str, kind: RepositoryKind | None = None
 ) -> Repository:
-    """The repository with this id. NotFound: there is none, or none of this kind."""
+    """The repository with this id. NotFound: it does not exist, or has another kind."""
     repository = await tx.repositories.get(id)
     if repository is None or kind not in (None, repository.kind):
         raise NotFound

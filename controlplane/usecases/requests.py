@@ -1,4 +1,4 @@
-"""Access for some time: asked for by one, decided by another, and taken back at its end."""
+"""Temporary access: requested by one user, approved by another, revoked when it expires."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -36,21 +36,21 @@ _LONGEST_REASON = 1000
 
 @retried
 class AccessRequests:
-    """Verbs on requests for access."""
+    """Operations on access requests."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def all(self, actor: Actor) -> list[tuple[AccessRequest, User, Role, Target]]:
-        """The caller's own requests, and those that they could decide; newest first."""
+        """The caller's own requests and those that the caller may decide; newest first."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             rows = await tx.access_requests.select()
             found = [await self._joined(tx, row) for row in reversed(rows[-500:])]
-        return [one for one in found if one and self._may_see(actor, one[0], one[3])]
+        return [joined for joined in found if joined and self._may_see(actor, joined[0], joined[3])]
 
     async def get(self, actor: Actor, id: str) -> tuple[AccessRequest, User, Role, Target]:
-        """One's own request, or one that one could decide. NotFound: any other."""
+        """The caller's own request, or one that the caller may decide. NotFound: any other."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             row = await tx.access_requests.get(id)
@@ -62,11 +62,14 @@ class AccessRequests:
     async def ask(
         self, actor: Actor, role_name: str, scope: Scope, minutes: int, reason: str
     ) -> AccessRequest:
-        """Ask for a role in a scope. NotFound: no such place, or one that nobody would name."""
+        """Requests a role in a scope.
+
+        NotFound: the scope does not exist, or the actor may not see it.
+        """
         require_member(actor)
         longest = int(LONGEST_ACCESS.total_seconds() // 60)
         if not 1 <= minutes <= longest:
-            raise Invalid(f"1 to {longest}", field="minutes")
+            raise Invalid(f"must be 1 to {longest}", field="minutes")
         check_text(reason, "reason", _LONGEST_REASON)
         async with self._deps.store.write() as tx:
             role = await find_role(tx, role_name)
@@ -75,7 +78,7 @@ class AccessRequests:
                 raise NotFound
             mine = await tx.access_requests.select(user_id=actor.id, state=RequestState.PENDING)
             if len(mine) >= _MOST_PENDING:
-                raise LimitExceeded(f"{_MOST_PENDING} requests of yours wait already")
+                raise LimitExceeded(f"you already have {_MOST_PENDING} pending requests")
             now = self._deps.clock.now()
             row = AccessRequest(self._deps.new_id(), actor.id, role.id, scope, minutes, reason, now)
             await tx.access_requests.add(row)
@@ -85,7 +88,10 @@ class AccessRequests:
         return row
 
     async def approve(self, actor: Actor, id: str) -> AccessRequest:
-        """Give what was asked for, from now on. Forbidden: one's own, or more than one holds."""
+        """Approves a request; the time starts now.
+
+        Forbidden: it is the caller's own request, or grants permissions that the caller lacks.
+        """
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
@@ -117,7 +123,7 @@ class AccessRequests:
         return row
 
     async def refuse(self, actor: Actor, id: str) -> AccessRequest:
-        """Say no."""
+        """Denies a request."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             row, _, target = await self._pending(tx, actor, id)
@@ -127,7 +133,7 @@ class AccessRequests:
         return row
 
     async def revoke(self, actor: Actor, id: str) -> AccessRequest:
-        """Take back what was given, before its time is over; one's own too."""
+        """Revokes approved access before it expires; callers may revoke their own."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             found = await tx.access_requests.get(id)
@@ -147,14 +153,14 @@ class AccessRequests:
         return row
 
     async def end_expired(self) -> int:
-        """Drop bindings whose time is over, so that what they opened ends; how many."""
+        """Deletes expired role bindings, which ends what they opened; returns their number."""
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
             over = await tx.bindings.past("expires_at", now)
         if not over:
             return 0
         async with self._deps.store.write() as tx:
-            for row in sorted(over, key=lambda one: one.id):
+            for row in sorted(over, key=lambda row: row.id):
                 await tx.bindings.remove(row.id)
         for row in over:
             is_user = row.subject_kind is SubjectKind.USER
@@ -162,22 +168,22 @@ class AccessRequests:
         return len(over)
 
     async def ending(self, within: timedelta) -> datetime | None:
-        """When the next binding ends, if it does so within that time."""
+        """The next expiry of a role binding, if it is within that time."""
         async with self._deps.store.read() as tx:
             found = await tx.bindings.past("expires_at", self._deps.clock.now() + within)
-        return min((one.expires_at for one in found if one.expires_at), default=None)
+        return min((binding.expires_at for binding in found if binding.expires_at), default=None)
 
     async def _pending(
         self, tx: Transaction, actor: Actor, id: str
     ) -> tuple[AccessRequest, Role, Target]:
-        """A request that the actor may decide. NotFound, Forbidden, Conflict: why not."""
+        """A request that the actor may decide. NotFound, Forbidden, Conflict: with the reason."""
         found = await tx.access_requests.get(id)
         joined = await self._joined(tx, found) if found else None
         if joined is None or not self._may_see(actor, joined[0], joined[3]):
             raise NotFound
         row, _, role, target = joined
         if row.user_id == actor.id:
-            raise Forbidden("somebody else has to decide on your request")
+            raise Forbidden("you cannot decide on your own request")
         require(actor, Verb.ADMINISTER, target.below(Kind.BINDING))
         if row.state is not RequestState.PENDING:
             raise Conflict(f"this request is {row.state.value} by {row.decided_by}")
@@ -193,7 +199,7 @@ class AccessRequests:
     async def _joined(
         self, tx: Transaction, row: AccessRequest
     ) -> tuple[AccessRequest, User, Role, Target] | None:
-        """A request with its names; None if one of them is gone."""
+        """A request with its user, role and target; None if one was deleted."""
         user = await tx.users.peek(id=row.user_id)
         role = BUILT_IN.get(row.role_id) or await tx.roles.peek(id=row.role_id)
         if user is None or role is None:

@@ -1,8 +1,8 @@
-"""Verbs whose transaction the database gave up for another one's sake are begun again.
+"""Retries operations after a serialization failure or deadlock.
 
-Nothing of such a transaction was written or published: done once more, it is as if the caller had
-come a moment later. A verb here writes in one transaction at most; of one that has other work to
-do beside, the step that writes is begun `again` by itself.
+Such a transaction wrote and published nothing, so a retry is as if the caller came later. An
+operation here writes in at most one transaction. For operations with other work, apply `again` to
+the step that writes.
 """
 
 import inspect
@@ -21,15 +21,18 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.05, 1.0
 
 
 def retried(verbs: type[C]) -> type[C]:
-    """A class of verbs, each of which is tried up to four times. It keeps its `Deps` in `_deps`."""
-    for name, one in list(vars(verbs).items()):
-        if inspect.iscoroutinefunction(one) and not name.startswith("_"):
-            setattr(verbs, name, again(one))
+    """Class decorator: retries each public operation, at most four tries.
+
+    The class needs `_deps`.
+    """
+    for name, method in list(vars(verbs).items()):
+        if inspect.iscoroutinefunction(method) and not name.startswith("_"):
+            setattr(verbs, name, again(method))
     return verbs
 
 
 def again(verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """A verb, or a step of one, that is tried up to four times; as in `retried`."""
+    """Decorator for one operation or step: at most four tries, like `retried`."""
 
     @wraps(verb)
     async def tried(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -40,7 +43,7 @@ def again(verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
                 return await verb(self, *args, **kwargs)
             except Collided as error:
                 tries += 1
-                # A verb within this one has had its tries: they would multiply.
+                # A nested operation has already used its tries; they must not multiply.
                 error.given_up = error.given_up or tries == MOST_TRIES
                 if error.given_up:
                     raise

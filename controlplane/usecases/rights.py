@@ -1,6 +1,6 @@
-"""Roles and who has them where; what somebody may do, and why.
+"""Roles and role bindings, and queries about permissions.
 
-Nobody hands out what they do not hold: each grant is held against the giver's own policy.
+Nobody can grant permissions that they lack: each grant is checked against the grantor's policy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ _BINDINGS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class RoleChange:
-    """What a role is to be; None leaves it as it is."""
+    """Changes to a role. None leaves a field unchanged."""
 
     name: str | None = None
     description: str | None = None
@@ -49,16 +49,16 @@ class RoleChange:
     kubernetes: KubernetesRights | None = None
 
     def applied(self, role: Role) -> Role:
-        """The changed role. Invalid: a value that cannot be."""
+        """The changed role. Invalid: a value is not allowed."""
         if self.name or not role.name:
             role = replace(role, name=check_text(self.name or "", "name"))
         if self.description is not None:
             if len(self.description) > _LONGEST_TEXT:
-                raise Invalid(f"{_LONGEST_TEXT} characters at most", field="description")
+                raise Invalid(f"must have at most {_LONGEST_TEXT} characters", field="description")
             role = replace(role, description=self.description)
         if self.rules is not None:
             if len(self.rules) > MOST_RULES:
-                raise Invalid(f"{MOST_RULES} at most", field="rules")
+                raise Invalid(f"must have at most {MOST_RULES} entries", field="rules")
             role = replace(role, rules=self.rules)
         if self.kubernetes is not None:
             role = replace(role, kubernetes=check_kubernetes(self.kubernetes))
@@ -67,7 +67,7 @@ class RoleChange:
 
 @dataclass(frozen=True, slots=True)
 class BindingDraft:
-    """A binding as people ask for it; the subject by id or by its address or name."""
+    """A role binding as a user defines it; the subject by id, address or name."""
 
     role: str
     scope: Scope
@@ -79,7 +79,7 @@ class BindingDraft:
 
 @dataclass(frozen=True, slots=True)
 class BindingView:
-    """A binding with the names of what it joins."""
+    """A role binding with its role, target and subject."""
 
     row: Binding
     role: Role
@@ -90,7 +90,7 @@ class BindingView:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Somebody who may do something, and the grants that say so."""
+    """A user with a permission, and the grants that give it."""
 
     user: User
     grants: Sequence[Grant]
@@ -98,7 +98,7 @@ class Holder:
 
 @retried
 class Rights:
-    """Verbs on roles and bindings, and questions about rights."""
+    """Operations on roles and role bindings, and queries about permissions."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -110,15 +110,15 @@ class Rights:
             return [*BUILT_IN.values(), *await tx.roles.select()]
 
     async def role(self, actor: Actor, name: str) -> Role:
-        """The role with this id or name. NotFound: none."""
+        """The role with this id or name. NotFound: it does not exist."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             return await find_role(tx, name)
 
     async def save_role(self, actor: Actor, change: RoleChange, id: str | None = None) -> Role:
-        """Make a role, or change the one with this id, for all who have it.
+        """Creates a role, or changes the one with this id for all its users.
 
-        Forbidden: it would give, or gives, what the actor does not hold everywhere.
+        Forbidden: the old or new role has permissions that the actor lacks in the installation.
         """
         whole = Target.whole(Kind.ROLE)
         require(actor, Verb.ADMINISTER, whole)
@@ -128,10 +128,10 @@ class Rights:
             role = change.applied(before or Role(self._deps.new_id(), "", now, now))
             role = replace(role, updated_at=now)
             if role.name in BUILT_IN or await self._is_taken(tx, role):
-                raise Conflict(f"a role {role.name!r} exists already")
-            for one in (role, before):
-                if one is not None:
-                    require_covers(actor, one, Target.whole(Kind.INSTALLATION))
+                raise Conflict(f"role {role.name!r} already exists")
+            for candidate in (role, before):
+                if candidate is not None:
+                    require_covers(actor, candidate, Target.whole(Kind.INSTALLATION))
             await (tx.roles.put(role) if before else tx.roles.add(role))
             action = "updateRole" if before else "createRole"
             await self._deps.audit(tx, actor, action, role.name, role.id)
@@ -139,18 +139,18 @@ class Rights:
         return role
 
     async def delete_role(self, actor: Actor, id: str) -> Role:
-        """Delete a role. Conflict: somebody still has it."""
+        """Deletes a role. Conflict: it is still bound."""
         require(actor, Verb.ADMINISTER, Target.whole(Kind.ROLE))
         async with self._deps.store.write() as tx:
             role = await self._custom(tx, id)
             if used := await tx.bindings.select(role_id=id):
-                raise Conflict(f"role {role.name!r} is bound {len(used)} times: unbind it first")
+                raise Conflict(f"role {role.name!r} has {len(used)} bindings: delete them first")
             await tx.roles.remove(id)
             await self._deps.audit(tx, actor, "deleteRole", role.name, id)
         return role
 
     async def bindings(self, actor: Actor, scope: Scope | None = None) -> list[BindingView]:
-        """Who has which role, in places whose bindings the actor may read; and their own."""
+        """Role bindings in scopes where the actor may read them, and the actor's own."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             equals = {"scope": scope} if scope else {}
@@ -158,17 +158,17 @@ class Rights:
             shown: list[BindingView] = []
             for start in range(0, len(rows), _BINDINGS_AT_ONCE):
                 views = await _views(tx, rows[start : start + _BINDINGS_AT_ONCE])
-                shown += (one for one in views if _may_see(actor, one))
+                shown += (view for view in views if _may_see(actor, view))
                 if len(shown) >= _MOST_BINDINGS_SHOWN:
                     break
         return shown[:_MOST_BINDINGS_SHOWN]
 
     async def bind(self, actor: Actor, draft: BindingDraft) -> BindingView:
-        """Give a role. Forbidden: the actor lacks some of it there."""
+        """Binds a role. Forbidden: the role has permissions in the scope that the actor lacks."""
         require_member(actor)
         now = self._deps.clock.now()
         if draft.expires_at is not None and draft.expires_at <= now:
-            raise Invalid("is over already", field="expiresAt")
+            raise Invalid("must be in the future", field="expiresAt")
         async with self._deps.store.write() as tx:
             target = await self._place(tx, actor, draft.scope)
             role = await find_role(tx, draft.role)
@@ -194,7 +194,7 @@ class Rights:
         return view
 
     async def unbind(self, actor: Actor, id: str) -> BindingView:
-        """Take a role back; what it had opened ends within seconds."""
+        """Deletes a role binding; what it opened ends within seconds."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             row = await tx.bindings.get(id)
@@ -207,7 +207,7 @@ class Rights:
             require(actor, Verb.ADMINISTER, view.target.below(Kind.BINDING))
             require_covers(actor, view.role, view.target)
             if row.subject_id == actor.id:
-                raise Conflict("nobody takes their own role: ask another administrator")
+                raise Conflict("you cannot remove your own role: ask another administrator")
             await tx.bindings.remove(id)
             name = view.user.email if view.user else view.group.name if view.group else ""
             await self._deps.audit(
@@ -217,9 +217,9 @@ class Rights:
         return view
 
     async def set_subjects(self, actor: Actor, scope: Scope, wanted: RoleSubjects) -> None:
-        """Give the named roles in a scope to exactly these, for good; other roles stay.
+        """Replaces the subjects of the given roles in a scope; other roles are unchanged.
 
-        Forbidden: the actor lacks some of what a role gives there that would come or go.
+        Forbidden: a changed role has permissions there that the actor lacks.
         """
         require_member(actor)
         async with self._deps.store.write() as tx:
@@ -228,7 +228,7 @@ class Rights:
         announce(self._deps, changed)
 
     async def can(self, actor: Actor, verb: Verb, kind: Kind, id: str) -> bool:
-        """Whether the caller may do it; of what is absent, nothing."""
+        """True if the caller has the permission; False for resources that do not exist."""
         require_member(actor)
         try:
             async with self._deps.store.read() as tx:
@@ -237,7 +237,8 @@ class Rights:
             return False
 
     async def who_can(self, actor: Actor, verb: Verb, kind: Kind, id: str) -> list[Holder]:
-        """Everybody who may do it, and why; for those who may read bindings there."""
+        """All users with the permission, and the reasons; for actors who may read bindings
+        there."""
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
@@ -255,7 +256,10 @@ class Rights:
             return await _holders(tx, reasons)
 
     async def _place(self, tx: Transaction, actor: Actor, scope: Scope) -> Target:
-        """Where a role is given. NotFound: there is no such place, or not for this actor."""
+        """The target of a role binding.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
         target = await scope_target(tx, scope, held=True)
         if target.id and not actor.may(Verb.READ, target):
             raise NotFound
@@ -264,7 +268,7 @@ class Rights:
 
     async def _custom(self, tx: Transaction, id: str) -> Role:
         if id in BUILT_IN:
-            raise Conflict(f"role {id!r} is built in and stays as it is: make another one")
+            raise Conflict(f"role {id!r} is built in and cannot be changed: create another one")
         role = await tx.roles.get(id)
         if role is None:
             raise NotFound
@@ -275,29 +279,29 @@ class Rights:
         return other is not None and other.id != role.id
 
 
-def _may_see(actor: Actor, one: BindingView) -> bool:
-    is_own = one.row.subject_id == actor.id
-    return is_own or actor.may(Verb.READ, one.target.below(Kind.BINDING))
+def _may_see(actor: Actor, view: BindingView) -> bool:
+    is_own = view.row.subject_id == actor.id
+    return is_own or actor.may(Verb.READ, view.target.below(Kind.BINDING))
 
 
 async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str, str]:
-    """Whom a draft means. Invalid: nobody, or two. NotFound: there is no such one."""
+    """The subject of a draft. Invalid: none, or two. NotFound: it does not exist."""
     if bool(draft.user) == bool(draft.group):
-        raise Invalid("name a user or a group", field="subject")
+        raise Invalid("specify either a user or a group", field="subject")
     if draft.user:
         user = await tx.users.find(email=draft.user) or await tx.users.get(draft.user)
         if user is None:
-            raise NotFound(f"there is no user {draft.user[:80]!r}")
+            raise NotFound(f"user {draft.user[:80]!r} does not exist")
         return SubjectKind.USER, user.id, user.email
     wanted = draft.group or ""
     group = await tx.groups.find(name=wanted) or await tx.groups.get(wanted)
     if group is None:
-        raise NotFound(f"there is no group {wanted[:80]!r}")
+        raise NotFound(f"group {wanted[:80]!r} does not exist")
     return SubjectKind.GROUP, group.id, group.name
 
 
 async def _views(tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
-    """Bindings with what they join; those of things that are gone are left out."""
+    """Role bindings with role, target and subject; those with deleted parts are left out."""
     users = {row.id: row for row in await _named(tx.users, rows, SubjectKind.USER)}
     groups = {row.id: row for row in await _named(tx.groups, rows, SubjectKind.GROUP)}
     targets = await _targets(tx, {row.scope for row in rows})
@@ -333,7 +337,7 @@ async def _targets(tx: Transaction, scopes: set[Scope]) -> dict[Scope, Target]:
 
 
 async def _holders(tx: Transaction, reasons: Sequence[tuple[Binding, Grant]]) -> list[Holder]:
-    """The people behind grants, those of groups too, each once."""
+    """The users of grants, also through groups, each once."""
     users: dict[str, User] = {}
     grants: dict[str, list[Grant]] = {}
     for row, grant in reasons:
@@ -342,7 +346,7 @@ async def _holders(tx: Transaction, reasons: Sequence[tuple[Binding, Grant]]) ->
             given = f", given by {row.given_by}" if row.given_by else ""
             grants.setdefault(user.id, []).append(replace(grant, why=why + given))
     held = [Holder(user, grants[id]) for id, user in users.items() if user.disabled_at is None]
-    return sorted(held, key=lambda one: one.user.email)
+    return sorted(held, key=lambda holder: holder.user.email)
 
 
 async def _people(tx: Transaction, row: Binding) -> list[tuple[User, str]]:

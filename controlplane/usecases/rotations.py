@@ -1,4 +1,4 @@
-"""Rotations of secrets: the pure machine of `domain.rotation` over rows."""
+"""Secret rotations: applies the state machine of `domain.rotation` to the store."""
 
 from dataclasses import replace
 
@@ -14,34 +14,39 @@ from fleet.errors import Conflict, NotFound
 async def decided(
     deps: Deps, tx: Transaction, secret: Secret, decision: Decision, by: str
 ) -> tuple[Secret, list[Service]]:
-    """What a person's word makes of a rotation. Conflict: not now, or none goes on."""
+    """Applies a user's decision to a rotation.
+
+    Conflict: not possible now, or no rotation is active.
+    """
     if secret.rotation is None:
-        raise Conflict(f"no rotation of {secret.name!r} goes on")
+        raise Conflict(f"secret {secret.name!r} has no active rotation")
     found = await consumers(tx, secret)
     done = decide(secret.rotation, decision, found, deps.clock.now())
     return await _carried_out(deps, tx, secret, done, by)
 
 
 class Rotations:
-    """What is done about rotations without anybody's word."""
+    """Steps of rotations that need no decision of a user."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def rotating(self) -> set[str]:
-        """The ids of secrets whose rotation goes on."""
+        """Ids of secrets with an active rotation."""
         async with self._deps.store.read() as tx:
-            return {one.id for one in await tx.secrets.select() if one.rotating}
+            return {secret.id for secret in await tx.secrets.select() if secret.rotating}
 
     async def behind(self) -> list[str]:
-        """The ids of secrets whose followers are to be moved: a cluster may have thawed."""
+        """Ids of secrets with services on an older version, for example after a cluster was
+        unfrozen."""
         async with self._deps.store.read() as tx:
-            current = {one.id: one.current for one in await tx.secrets.select()}
+            current = {secret.id: secret.current for secret in await tx.secrets.select()}
             uses = await tx.secret_uses.select(pinned=False)
-        return sorted({one.secret_id for one in uses if one.version != current[one.secret_id]})
+        return sorted({use.secret_id for use in uses if use.version != current[use.secret_id]})
 
     async def advance(self, secret_id: str) -> None:
-        """Take a rotation as far as it goes now; without one, bring followers along."""
+        """Advances a rotation as far as possible; without one, moves services to the current
+        version."""
         deps = self._deps
         async with deps.store.write() as tx:
             secret = await tx.secrets.find(id=secret_id)
@@ -59,7 +64,7 @@ class Rotations:
 
 
 async def destroy(deps: Deps, tx: Transaction, secret: Secret, number: int) -> None:
-    """Destroy a version's value; the row stays. Conflict: it is current, or used."""
+    """Deletes a version's value and keeps its row. Conflict: it is current, or in use."""
     row = await tx.secret_versions.find(secret_id=secret.id, number=number)
     if row is None:
         raise NotFound
@@ -74,7 +79,7 @@ async def destroy(deps: Deps, tx: Transaction, secret: Secret, number: int) -> N
 async def _carried_out(
     deps: Deps, tx: Transaction, secret: Secret, done: Step, by: str
 ) -> tuple[Secret, list[Service]]:
-    """Write a step's state and do what it asks for, in one transaction."""
+    """Writes the state of a step, and carries out its actions, in one transaction."""
     after = replace(secret, rotation=done.rotation)
     moved: list[Service] = []
     if done.move:

@@ -1,4 +1,4 @@
-"""From ids that people give to targets: what stands where, and what an actor holds."""
+"""Resolves ids to permission targets, and users to their grants."""
 
 from datetime import datetime
 
@@ -21,10 +21,10 @@ from fleet.errors import Invalid, NotFound
 
 
 async def target_of(tx: Transaction, kind: Kind, id: str, *, held: bool = False) -> Target:
-    """The thing of this kind and id; without an id, all of them. NotFound: there is none.
+    """The resource of this kind and id; without an id, all of them. NotFound: it does not exist.
 
-    `held`: nobody else writes it until the transaction ends. Rights of others are looked up in
-    the middle of a transaction, in whichever order they were given, and hold nothing.
+    `held` locks its row until the transaction ends. Permission checks must not lock rows, since
+    they run in the middle of other transactions and in any order.
     """
     if not id:
         return Target.whole(kind)
@@ -48,19 +48,25 @@ async def target_of(tx: Transaction, kind: Kind, id: str, *, held: bool = False)
 
 
 async def scope_target(tx: Transaction, scope: Scope, *, held: bool = False) -> Target:
-    """What a scope names. NotFound: it does not exist. Invalid: it is no scope."""
+    """The target of a scope. NotFound: it does not exist. Invalid: not a scope."""
     if scope == INSTALLATION:
         return Target.whole(Kind.INSTALLATION)
     kind, _, id = scope.partition(":")
     if kind not in ("project", "cluster", "service", "pipeline", "repository") or not id:
-        raise Invalid(f"{scope[:80]!r} is not installation or like project:ID", field="scope")
+        raise Invalid(
+            f"{scope[:80]!r} is not a scope: use installation, or for example project:ID",
+            field="scope",
+        )
     return await target_of(tx, Kind(kind), id, held=held)
 
 
 async def project_for(
     tx: Transaction, actor: Actor, kind: Kind, project_id: str | None
 ) -> str | None:
-    """The project in which the actor makes a thing of a kind; None stays the default one."""
+    """The project for a new resource of this kind; None is the default project.
+
+    Forbidden: the actor may not create such resources there.
+    """
     if project_id:
         project = await find_project(tx, project_id)
         if not actor.may(Verb.READ, project.target):
@@ -70,7 +76,7 @@ async def project_for(
 
 
 async def find_project(tx: Transaction, id: str | None, name: str | None = None) -> Project:
-    """The project with this id or name. NotFound: there is none."""
+    """The project with this id or name. NotFound: it does not exist."""
     project = await tx.projects.get(id) if id else await tx.projects.find(name=name or "")
     if project is None:
         raise NotFound
@@ -78,23 +84,23 @@ async def find_project(tx: Transaction, id: str | None, name: str | None = None)
 
 
 async def find_role(tx: Transaction, name: str) -> Role:
-    """A role by id or name, built-in ones included. NotFound: there is none."""
+    """The role with this id or name, built-in ones included. NotFound: it does not exist."""
     role = BUILT_IN.get(name) or await tx.roles.get(name) or await tx.roles.find(name=name)
     if role is None:
-        raise NotFound(f"there is no role {name[:80]!r}")
+        raise NotFound(f"role {name[:80]!r} does not exist")
     return role
 
 
 async def grants_of(tx: Transaction, user: User, now: datetime) -> tuple[Grant, ...]:
-    """All that bindings give to a user, themselves or by groups, at this moment."""
+    """All grants of a user at this moment, direct and through groups."""
     subjects = await _subjects(tx, user)
     bindings = await tx.bindings.select(subject_id=list(subjects))
     return await as_grants(tx, bindings, now, subjects)
 
 
 async def groups_of(tx: Transaction, user_id: str, *, is_person: bool) -> list[Group]:
-    """The groups that a user is in; people are in those, too, that everybody is in."""
-    joined = {one.group_id for one in await tx.memberships.select(user_id=user_id)}
+    """The groups of a user; people are also in the groups that contain everyone."""
+    joined = {membership.group_id for membership in await tx.memberships.select(user_id=user_id)}
     groups = await tx.groups.select(id=joined) if joined else []
     return groups + (await tx.groups.select(everyone=True) if is_person else [])
 
@@ -102,22 +108,30 @@ async def groups_of(tx: Transaction, user_id: str, *, is_person: bool) -> list[G
 async def as_grants(
     tx: Transaction, bindings: list[Binding], now: datetime, subjects: dict[str, str]
 ) -> tuple[Grant, ...]:
-    """Bindings that have not ended, with their roles; `subjects` says whose, for people."""
-    live = [one for one in bindings if one.expires_at is None or one.expires_at > now]
-    custom = {one.role_id for one in live} - BUILT_IN.keys()
+    """The grants of unexpired role bindings; `subjects` holds display names by subject id."""
+    live = [
+        binding for binding in bindings if binding.expires_at is None or binding.expires_at > now
+    ]
+    custom = {binding.role_id for binding in live} - BUILT_IN.keys()
     found = await tx.roles.select(id=custom) if custom else []
     roles = {**BUILT_IN, **{role.id: role for role in found}}
     return tuple(
-        Grant(roles[one.role_id], one.scope, one.id, one.expires_at, _why(one, subjects))
-        for one in live
-        if one.role_id in roles
+        Grant(
+            roles[binding.role_id],
+            binding.scope,
+            binding.id,
+            binding.expires_at,
+            _why(binding, subjects),
+        )
+        for binding in live
+        if binding.role_id in roles
     )
 
 
 async def _subjects(tx: Transaction, user: User) -> dict[str, str]:
-    """The user and its groups, by id, with what each is for people."""
+    """The user and its groups, by id, with their display names."""
     groups = await groups_of(tx, user.id, is_person=user.kind is UserKind.PERSON)
-    return {user.id: user.email, **{one.id: f"group {one.name}" for one in groups}}
+    return {user.id: user.email, **{group.id: f"group {group.name}" for group in groups}}
 
 
 def _why(binding: Binding, subjects: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Finding things: objects of all clusters by what they are, and anything by a part of its name."""
+"""Search: objects of all clusters by their properties, and any resource by part of its name."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -23,28 +23,31 @@ _WITHOUT_TRACE: Mapping[Kind, tuple[Callable[[Transaction], Rows[Any]], str]] = 
     Kind.PIPELINE: (lambda tx: tx.pipelines, "deletePipeline"),
     Kind.SECRET: (lambda tx: tx.secrets, "deleteSecret"),
 }
-"""Kinds whose rows go when they are deleted, and the action that the audit trail has of that."""
+"""Kinds whose rows are deleted, and the audit action of their deletion."""
 _PLACES = (Kind.CLUSTER, Kind.SERVICE, Kind.GROUP, Kind.REPOSITORY, Kind.PIPELINE)
 
 
 class Search:
-    """Verbs that look through everything that the actor may read."""
+    """Operations that search everything the actor may read."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def objects(self, actor: Actor, text: str, first: int, after: str | None) -> FoundPage:
-        """Objects that a search means; see `controlplane.domain.search`. Invalid: it means none."""
+        """Objects that match a query; see `controlplane.domain.search`.
+
+        Invalid: a malformed query.
+        """
         require_member(actor)
         if not 1 <= first <= MOST_ROWS_A_PAGE:
-            raise Invalid(f"a page has 1 to {MOST_ROWS_A_PAGE} rows", field="first")
+            raise Invalid(f"must be 1 to {MOST_ROWS_A_PAGE}", field="first")
         question = parse(text)
         async with self._deps.store.read() as tx:
             visible = actor.policy.visible(Kind.SERVICE)
             return await tx.search.objects(question, visible, first, after)
 
     async def places(self, actor: Actor, text: str, most: int = 10) -> Sequence[Place]:
-        """Things of every kind that has names, by a part of these, the best first."""
+        """Resources of all named kinds by part of their name, best match first."""
         require_member(actor)
         check_text(text, "q", 200)
         if not 1 <= most <= MOST_PLACES:
@@ -60,21 +63,22 @@ class Search:
     async def fleet_map(
         self, actor: Actor, query: PageQuery, clusters: Collection[str] | None = None
     ) -> list[MapRow]:
-        """A row a cluster, or for some of them, with a letter for each service that is meant."""
+        """One row per cluster, or per given cluster, with a letter for each matching service."""
         require_member(actor)
         query = replace(query, visible=actor.policy.visible(Kind.SERVICE))
         async with self._deps.store.read() as tx:
             return await tx.services.fleet_map(query, clusters)
 
     async def changed_since(self, actor: Actor, kind: Kind, moment: datetime) -> list[str]:
-        """Services, clusters, pipelines or secrets of which a subscriber may have missed something
-        since it was told of them at a moment; also those that have gone.
+        """Ids of services, clusters, pipelines or secrets that changed or were deleted since
+        `moment`.
 
-        LimitExceeded: so many that reading the list anew is quicker.
+        Subscribers use it to catch up after a gap. LimitExceeded: so many changed that reading the
+        list again is faster.
         """
         require_member(actor)
         visible = actor.policy.visible(kind)
-        # Transactions that were open at that moment are covered as well.
+        # The overlap covers transactions that were open at that moment.
         start, most = moment - _OVERLAP, MOST_MISSED + 1
         async with self._deps.store.read() as tx:
             if kind is Kind.SERVICE:
@@ -86,13 +90,13 @@ class Search:
                 found = await rows(tx).since(["updated_at"], start, visible, most)
                 found += await _deleted(tx, removal, start, visible)
         if len(found) > MOST_MISSED:
-            raise LimitExceeded(f"more than {MOST_MISSED:,} changed since: read them anew")
+            raise LimitExceeded(f"more than {MOST_MISSED:,} changes: read the list again")
         return found
 
     async def concerned(
         self, actor: Actor, services: Collection[str], clusters: Collection[str]
     ) -> set[str] | None:
-        """The clusters of changed services, and changed clusters; None: too many to name."""
+        """The clusters of changed services, and changed clusters; None if there are too many."""
         require_member(actor)
         if len(services) + len(clusters) > _MOST_NAMED:
             return None
@@ -101,7 +105,7 @@ class Search:
 
 
 async def _deleted(tx: Transaction, action: str, since: datetime, visible: Visible) -> list[str]:
-    """The ids of what is gone without a trace but in the audit trail, the newest."""
+    """Ids of the newest deleted resources, which only the audit log contains."""
     query = PageQuery(MOST_ROWS_A_PAGE, visible=visible, newest=True)
     page = await tx.audit.search(AuditFilter(action=action, since=since), query)
-    return [one.target_id for one in page.items]
+    return [item.target_id for item in page.items]

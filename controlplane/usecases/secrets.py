@@ -1,6 +1,6 @@
-"""Secrets: giving them values, saying who uses them, and taking values away.
+"""Secrets: their values, versions and uses.
 
-Values only ever come in. What leaves is sealed to the agent of the cluster that needs it.
+The API never returns values. They leave only sealed for the agent of the cluster that needs them.
 """
 
 from collections.abc import Sequence
@@ -40,10 +40,10 @@ _LONGEST_TEXT = 1000
 
 @dataclass(frozen=True, slots=True)
 class SecretChange:
-    """What to change of a secret; None leaves it as it is.
+    """Changes to a secret. None leaves a field unchanged.
 
-    `value` and `source` exclude each other: where one is given, the other ends. With a `plan` the
-    new value is rolled out in two phases.
+    `value` and `source` exclude each other; setting one clears the other. With a `plan`, the new
+    value is rolled out in two phases.
     """
 
     value: bytes | None = field(default=None, repr=False)
@@ -54,9 +54,9 @@ class SecretChange:
     plan: RotationPlan | None = None
 
     def columns(self) -> dict[str, Any]:
-        """The checked fields but the value. Invalid: names the field."""
+        """The validated fields without the value. Invalid: names the field."""
         if self.value is not None and self.source is not None:
-            raise Invalid("give either a value or a source", field="value")
+            raise Invalid("specify either a value or a source", field="value")
         found: dict[str, Any] = {}
         if self.description is not None:
             text = self.description
@@ -72,7 +72,10 @@ class SecretChange:
 
 @dataclass(frozen=True, slots=True)
 class UseView:
-    """A use with its service. `applied`: the service's agent has that version in its cluster."""
+    """A use of a secret with its service.
+
+    `applied`: the service's agent has applied that version.
+    """
 
     use: SecretUse
     service: Service
@@ -85,7 +88,7 @@ class UseView:
 
 @retried
 class Secrets:
-    """Verbs on secrets."""
+    """Operations on secrets."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -97,22 +100,25 @@ class Secrets:
             return await tx.secrets.page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Secret:
-        """By id or name, without any value. NotFound: none, or not to be seen."""
+        """Finds a secret by id or name, without its value.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
         require_member(actor)
         async with self._deps.store.read() as tx:
             return await _seen(tx, actor, Verb.READ, id, name)
 
     async def versions(self, actor: Actor, id: str) -> list[SecretVersion]:
-        """What is known of its versions, newest first; no value."""
+        """The versions of a secret, newest first, without values."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             secret = await _seen(tx, actor, Verb.READ, id)
             found = await tx.secret_versions.select(secret_id=secret.id)
-        bare = [replace(one, sealed=None) for one in found]
-        return sorted(bare, key=lambda one: one.number, reverse=True)
+        bare = [replace(version, sealed=None) for version in found]
+        return sorted(bare, key=lambda version: version.number, reverse=True)
 
     async def consumers(self, actor: Actor, id: str) -> list[UseView]:
-        """Who uses a secret, as far as the actor may see the services."""
+        """The uses of a secret by services that the actor may see."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             secret = await _seen(tx, actor, Verb.READ, id)
@@ -121,26 +127,26 @@ class Secrets:
         views = [
             UseView(u, services[u.service_id], secret) for u in uses if u.service_id in services
         ]
-        seen = [one for one in views if actor.may(Verb.READ, one.service.target)]
-        return sorted(seen, key=lambda one: (one.service.name, one.service.id, one.use.name))
+        seen = [view for view in views if actor.may(Verb.READ, view.service.target)]
+        return sorted(seen, key=lambda view: (view.service.name, view.service.id, view.use.name))
 
     async def used_by(self, actor: Actor, service_id: str) -> list[UseView]:
-        """What a service uses, as far as the actor may see the secrets."""
+        """The uses of a service, of secrets that the actor may see."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             service = await find_defined(tx, service_id)
             require(actor, Verb.READ, service.target)
             uses = await tx.secret_uses.select(service_id=service_id)
-            rows = await tx.secrets.select(id={one.secret_id for one in uses}) if uses else []
-        known = {one.id: one for one in rows if actor.may(Verb.READ, one.target)}
+            rows = await tx.secrets.select(id={use.secret_id for use in uses}) if uses else []
+        known = {secret.id: secret for secret in rows if actor.may(Verb.READ, secret.target)}
         views = [UseView(u, service, known[u.secret_id]) for u in uses if u.secret_id in known]
-        return sorted(views, key=lambda one: one.use.name)
+        return sorted(views, key=lambda view: view.use.name)
 
     async def save(self, actor: Actor, name: str, change: SecretChange) -> Secret:
-        """Create or change the secret of this name.
+        """Creates or changes a secret.
 
-        A new value is a new version; the same value again is not. Services that follow the secret
-        get it at once, with a plan batch by batch. Conflict: a rotation of it goes on.
+        A different value creates a version. Services that follow the secret get it at once, or in
+        batches with a plan. Conflict: a rotation is active.
         """
         require_member(actor)
         columns, now = change.columns(), self._deps.clock.now()
@@ -171,7 +177,7 @@ class Secrets:
         return after
 
     async def delete(self, actor: Actor, id: str) -> Secret:
-        """Delete a secret with all its values. Conflict: services still use it."""
+        """Deletes a secret with all its values. Conflict: services still use it."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             secret = await _seen(tx, actor, Verb.WRITE, id)
@@ -188,7 +194,7 @@ class Secrets:
         return secret
 
     async def use(self, actor: Actor, service_id: str, wanted: Wanted) -> list[UseView]:
-        """Let a service use exactly these secrets. Conflict: its cluster is frozen."""
+        """Replaces the secrets that a service uses. Conflict: its cluster is frozen."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             service = await find_defined(tx, service_id)
@@ -202,12 +208,12 @@ class Secrets:
         return await self.used_by(actor, service_id)
 
     async def revoke(self, actor: Actor, id: str, number: int) -> Secret:
-        """Destroy a version's value. Conflict: it is the current one, or still used."""
+        """Deletes a version's value. Conflict: it is current, or still used."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             secret = await _seen(tx, actor, Verb.WRITE, id)
             if secret.rotating:
-                raise Conflict(f"a rotation of {secret.name!r} goes on: end it first")
+                raise Conflict(f"a rotation of {secret.name!r} is active: finish or abort it first")
             await rotations.destroy(self._deps, tx, secret, number)
             await self._deps.audit(
                 tx, actor, "revokeSecretVersion", secret.name, id, version=number
@@ -216,7 +222,10 @@ class Secrets:
         return secret
 
     async def decide(self, actor: Actor, id: str, decision: Decision) -> Secret:
-        """A person's word on the rotation that goes on. Conflict: not now, or none does."""
+        """Applies a user's decision to the active rotation.
+
+        Conflict: not possible now, or no rotation is active.
+        """
         require_member(actor)
         async with self._deps.store.write() as tx:
             secret = await _seen(tx, actor, Verb.WRITE, id)
@@ -241,12 +250,12 @@ async def renewed(
     by: str,
     plan: RotationPlan | None = None,
 ) -> tuple[Secret, list[Service]]:
-    """A secret with one more version, if the value is another one; whose agents must hear.
+    """Adds a version if the value differs; returns the secret and the services to notify.
 
-    The caller writes the row. Conflict: a rotation goes on.
+    The caller writes the secret's row. Conflict: a rotation is active.
     """
     if secret.rotating:
-        raise Conflict(f"a rotation of {secret.name!r} goes on: let it end, or abort it")
+        raise Conflict(f"a rotation of {secret.name!r} is active: finish or abort it first")
     if secret.newest and await _is_same(deps, tx, secret, value):
         return secret, []
     await _check_room(tx, secret)
@@ -268,14 +277,14 @@ async def _is_same(deps: Deps, tx: Transaction, secret: Secret, value: bytes) ->
     try:
         return deps.sealer.open(row.sealed, row.context) == value
     except TowlineError:
-        # What no longer opens is mended by being given anew.
+        # A secret that cannot be decrypted is repaired by setting it again.
         return False
 
 
 async def _check_room(tx: Transaction, secret: Secret) -> None:
     held = await tx.secret_versions.select(secret_id=secret.id, revoked_at=None)
     if len(held) >= MOST_VERSIONS:
-        raise Invalid(f"{MOST_VERSIONS} versions hold a value: revoke some first", field="value")
+        raise Invalid(f"{MOST_VERSIONS} versions have a value: revoke some first", field="value")
 
 
 async def _seen(
@@ -290,13 +299,14 @@ async def _seen(
 
 def _check_project(before: Secret, change: SecretChange) -> None:
     if change.project_id and change.project_id != before.project_id:
-        raise Conflict(f"secret {before.name!r} stays in its project: make it anew in the other")
+        raise Conflict(f"secret {before.name!r} cannot be moved: create it in the other project")
 
 
 async def _check_reader(deps: Deps, tx: Transaction, actor: Actor, source: SecretSource) -> None:
-    """Who names a service account to read as must be able to do all that it can.
+    """Requires every permission of the service account that reads the source.
 
-    The environment belongs to all projects: only who administers the installation reads it.
+    Environment variables belong to all projects; only administrators of the installation may read
+    them.
     """
     if source.kind is SourceKind.ENVIRONMENT:
         require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))

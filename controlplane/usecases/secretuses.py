@@ -1,4 +1,4 @@
-"""Which service is to have which version of which secret, and how agents come to hear of it."""
+"""Uses of secrets: the version that each service gets, and how its agent is notified."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -17,13 +17,14 @@ from fleet.errors import Conflict, Invalid, NotFound
 async def set_uses(
     deps: Deps, tx: Transaction, actor: Actor, service: Service, wanted: Wanted
 ) -> bool:
-    """Let a service use exactly these secrets; whether that changed anything.
+    """Replaces the secrets that a service uses; True if any changed.
 
-    NotFound: no such secret, or not to be seen. Forbidden: the actor may not hand it to services.
+    NotFound: the secret does not exist, or the actor may not see it. Forbidden: the actor may not
+    use the secret.
     """
     if len(wanted) > MOST_USES:
-        raise Invalid(f"{MOST_USES} at most", field="uses")
-    held = {one.name: one for one in await tx.secret_uses.select(service_id=service.id)}
+        raise Invalid(f"must have at most {MOST_USES} entries", field="uses")
+    held = {use.name: use for use in await tx.secret_uses.select(service_id=service.id)}
     secrets = {name: await usable(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
     names: list[str] = []
     for name, secret in secrets.items():
@@ -58,9 +59,9 @@ async def set_uses(
 async def move(
     deps: Deps, tx: Transaction, secret: Secret, uses: Iterable[SecretUse], version: int, by: str
 ) -> list[Service]:
-    """Have these uses be of a version; the services whose agents must hear of it."""
+    """Sets uses to a version; returns the services whose agents must be notified."""
     moved: dict[str, Service] = {}
-    for use in sorted(uses, key=lambda one: (one.service_id, one.id)):
+    for use in sorted(uses, key=lambda use: (use.service_id, use.id)):
         service = await tx.services.find(id=use.service_id, deleted_at=ANY)
         if service is None:
             continue
@@ -76,20 +77,20 @@ async def move(
 
 
 async def follow(deps: Deps, tx: Transaction, secret: Secret, by: str) -> list[Service]:
-    """Bring all that follow a secret to its current version, where nothing is frozen."""
+    """Moves all uses that follow a secret to its current version, except in frozen clusters."""
     if secret.rotating or not secret.current:
         return []
     uses = await tx.secret_uses.select(secret_id=secret.id, pinned=False)
-    behind = [one for one in uses if one.version != secret.current]
+    behind = [use for use in uses if use.version != secret.current]
     free = await _thawed(tx, behind)
     return await move(deps, tx, secret, free, secret.current, by)
 
 
 async def consumers(tx: Transaction, secret: Secret) -> list[Consumer]:
-    """Who uses a secret, and how each is with it."""
+    """The uses of a secret, with the state of their services."""
     uses = await tx.secret_uses.select(secret_id=secret.id)
     services = await services_of(tx, uses)
-    free = {one.id for one in await _thawed(tx, uses, services)}
+    free = {use.id for use in await _thawed(tx, uses, services)}
     return [
         _consumer(use, services[use.service_id], movable=use.id in free and not use.pinned)
         for use in uses
@@ -98,14 +99,14 @@ async def consumers(tx: Transaction, secret: Secret) -> list[Consumer]:
 
 
 async def services_of(tx: Transaction, uses: Collection[SecretUse]) -> dict[str, Service]:
-    """The services of some uses by id."""
-    ids = {one.service_id for one in uses}
+    """The services of uses, by id."""
+    ids = {use.service_id for use in uses}
     found = await tx.services.select(id=ids) if ids else []
-    return {one.id: one for one in found}
+    return {service.id: service for service in found}
 
 
 def wake(deps: Deps, services: Iterable[Service]) -> None:
-    """Tell agents and watchers, after the commit, that desired states have changed."""
+    """Notifies agents and subscribers of changed desired states; call it after the commit."""
     for service in services:
         deps.bus.publish(SERVICE, service.id)
         deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
@@ -131,14 +132,14 @@ async def _thawed(
     if not frozen:
         return list(uses)
     known = services if services is not None else await services_of(tx, uses)
-    free = {id for id, one in known.items() if one.cluster_id not in frozen}
-    return [one for one in uses if one.service_id in free]
+    free = {id for id, service in known.items() if service.cluster_id not in frozen}
+    return [use for use in uses if use.service_id in free]
 
 
 async def raise_sequence(
     deps: Deps, tx: Transaction, service: Service, said: Sequence[str], by: str
 ) -> None:
-    """Raise the sequence of a service: its agent hears of it, and gets its values anew."""
+    """Raises the sequence of a service, so that its agent reads the secrets again."""
     sequence = service.sequence + bool(service.digest)
     await tx.services.change(service.id, sequence=sequence)
     entry = LedgerEntry(
@@ -156,7 +157,7 @@ async def raise_sequence(
 
 
 async def usable(tx: Transaction, actor: Actor, id: str) -> Secret:
-    """A secret that the actor may hand to services. NotFound, Forbidden."""
+    """A secret that the actor may use in services. NotFound, Forbidden."""
     secret = await tx.secrets.get(id)
     if secret is None:
         raise NotFound
@@ -165,7 +166,7 @@ async def usable(tx: Transaction, actor: Actor, id: str) -> Secret:
 
 
 async def _version(tx: Transaction, secret: Secret, asked: int | None) -> int:
-    """The version that a new use gets. Conflict: there is none, or it was revoked."""
+    """The version for a new use. Conflict: it does not exist, or was revoked."""
     rotation = secret.rotation
     number = rotation.new if rotation is not None and rotation.active else secret.current
     number = asked or number

@@ -1,4 +1,4 @@
-"""Services: what should run where, and the verbs that people expect on it."""
+"""Services: definitions of what runs in which cluster, and the operations on them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -66,11 +66,11 @@ _APPLIED_WITH = frozenset({"dry_run", "paused", "options", "verification"})
 
 @dataclass(frozen=True, slots=True)
 class ServiceChange:
-    """What to change of a service; None leaves it as it is.
+    """Changes to a service. None leaves a field unchanged.
 
-    `rendered_by`: the cluster whose agent is to render it; empty: the control plane. A
-    `verification` of 0 seconds ends it. `uses`: secrets that a new service is to have; `subjects`:
-    who has which role in it.
+    `rendered_by`: id of the cluster whose agent renders the service; empty: the control plane. A
+    `verification` of 0 seconds removes it. `uses`: secrets of a new service. `subjects`: its role
+    bindings.
     """
 
     name: str | None = None
@@ -98,7 +98,7 @@ class ServiceChange:
     subjects: RoleSubjects = field(default_factory=dict)
 
     def checked(self) -> dict[str, Any]:
-        """The columns to write. Invalid: a value that cannot be."""
+        """The columns to write. Invalid: a value is not allowed."""
         columns: dict[str, Any] = {
             name: value
             for name in ("templated", "protect", "dry_run", "paused", "options")
@@ -125,7 +125,7 @@ class ServiceChange:
         return columns | self._others()
 
     def _others(self) -> dict[str, Any]:
-        """The columns that do not say what is rendered."""
+        """The columns that do not affect the render."""
         columns: dict[str, Any] = {}
         if self.docs_path is not None:
             columns["docs_path"] = check_folder(self.docs_path) or None
@@ -144,7 +144,7 @@ class ServiceChange:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """What services refer to, by id, and their inventories."""
+    """Resources that services refer to, by id, and their components."""
 
     clusters: dict[str, Cluster] = field(default_factory=dict)
     repositories: dict[str, Repository] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class Related:
 
 @retried
 class Services:
-    """Verbs on services."""
+    """Operations on services."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -168,13 +168,13 @@ class Services:
             return await tx.services.page(query)
 
     async def get(self, actor: Actor, id: str) -> Service:
-        """The service, also while its objects are being removed."""
+        """The service with this id, also while its objects are being deleted."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             return await _readable(tx, actor, id=id)
 
     async def named(self, actor: Actor, cluster: str, name: str) -> Service:
-        """The service of this name in the cluster with this handle."""
+        """The service with this name in the cluster with this handle."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             owner = await find_cluster(tx, None, cluster)
@@ -183,12 +183,12 @@ class Services:
     async def related(
         self, actor: Actor, services: Sequence[Service], wanted: frozenset[str]
     ) -> Related:
-        """What services refer to, as far as the actor may read it, by id.
+        """The resources that services refer to and that the actor may read, by id.
 
-        `wanted` names the kinds, others stay empty.
+        `wanted` names the kinds to read; others stay empty.
         """
         require_member(actor)
-        services = [one for one in services if actor.may(Verb.READ, one.target)]
+        services = [service for service in services if actor.may(Verb.READ, service.target)]
         found = Related()
         if not services or not wanted:
             return found
@@ -204,7 +204,7 @@ class Services:
                 ids = {s.revision_id for s in services if s.revision_id}
                 found.revisions.update((row.id, row) for row in await tx.revisions.select(id=ids))
             if "sources" in wanted:
-                found.sources.update(await sources_of(tx, [one.id for one in services]))
+                found.sources.update(await sources_of(tx, [service.id for service in services]))
             if "components" in wanted:
                 ids = [service.id for service in services]
                 found.components.extend(await tx.components.select(service_id=ids))
@@ -233,9 +233,9 @@ class Services:
         cluster_handle: str | None,
         change: ServiceChange,
     ) -> Service:
-        """Define a service; it is rendered and offered to its cluster's agent at once.
+        """Creates a service, renders it and offers it to its cluster's agent.
 
-        A promoted one waits for a pipeline to give it a commit.
+        A promoted service waits until a pipeline sets its commit.
         """
         require_member(actor)
         name = check_label(change.name or "", "name")
@@ -248,8 +248,8 @@ class Services:
             columns = await moved(tx, repository, change.checked())
             known = await tx.services.find(cluster_id=cluster.id, name=name, deleted_at=ANY)
             if known is not None:
-                still = "" if known.deleted_at is None else "still, being removed, "
-                message = f"cluster {cluster.handle!r} has {still}a service {name!r} already"
+                ending = "" if known.deleted_at is None else " and is being deleted"
+                message = f"service {cluster.handle}/{name} already exists{ending}"
                 raise taken(actor, known, message)
             service = Service(
                 ServiceId(self._deps.new_id()),
@@ -288,7 +288,7 @@ class Services:
         *,
         unchanged_since: datetime | None = None,
     ) -> Service:
-        """Change a service. A new ref or folder ends a rollback's hold."""
+        """Changes a service. A new ref or folder ends the pin of a rollback."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             before = await find_defined(tx, id)
@@ -329,7 +329,7 @@ class Services:
         return after
 
     async def delete(self, actor: Actor, id: str, removal: Removal = Removal.CASCADE) -> Service:
-        """Delete a service: its agent removes the objects, or leaves them when orphaned."""
+        """Deletes a service. Its agent deletes the objects; with `ORPHAN` they stay."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             cluster = await self._held_cluster(tx, actor, id)
@@ -345,7 +345,7 @@ class Services:
         return replace(service, deleted_at=self._deps.clock.now())
 
     async def sync(self, actor: Actor, id: str) -> Service:
-        """Look for commits now, and have the agent check the service against the cluster."""
+        """Fetches new commits now, and has the agent compare the service with the cluster."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             service = await find_service(tx, id)
@@ -367,7 +367,7 @@ class Services:
         return service
 
     async def force(self, actor: Actor, id: str) -> Service:
-        """Render anew, and have the agent apply everything again though nothing has changed."""
+        """Renders a service again, and has the agent apply everything even without changes."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             before = await find_defined(tx, id)
@@ -380,21 +380,21 @@ class Services:
                 updated_at=self._deps.clock.now(),
             )
             await tx.services.put(after)
-            entry = self._entry(after, Stage.CONFIGURED, actor, "everything is applied again")
+            entry = self._entry(after, Stage.CONFIGURED, actor, "applies everything again")
             await tx.ledger.append([entry])
             await self._deps.audit(tx, actor, "forceService", after.name, id)
         self._wake(after)
         return after
 
     async def proceed(self, actor: Actor, id: str) -> Service:
-        """Let a service go on once without its dependencies. Conflict: it does not wait."""
+        """Lets a service skip its dependencies once. Conflict: it does not wait."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             before = await find_defined(tx, id)
             require(actor, Verb.WRITE, before.target)
             await check_thawed(tx, before.cluster_id)
             if not before.waiting:
-                raise Conflict(f"service {before.name!r} does not wait for other services")
+                raise Conflict(f"service {before.name!r} does not wait for dependencies")
             after = replace(before, waived=True, updated_at=self._deps.clock.now())
             await tx.services.put(after)
             await self._deps.audit(tx, actor, "proceedService", after.name, id)
@@ -402,10 +402,10 @@ class Services:
         return after
 
     async def clone(self, actor: Actor, id: str, cluster_id: str, change: ServiceChange) -> Service:
-        """Define a service like another one; `change` says what is different of it.
+        """Creates a service with the settings of another one; `change` contains the differences.
 
-        Its configuration is that of the other, with what is given over it; it uses the same
-        secrets, for which the actor needs the right.
+        The given configuration is merged over that of the original. The clone uses the same
+        secrets, for which the actor needs the permission.
         """
         require_member(actor)
         async with self._deps.store.read() as tx:
@@ -415,17 +415,17 @@ class Services:
             used = await tx.secret_uses.select(service_id=id)
         require(actor, Verb.WRITE, model.target)
         likeness = replace(
-            _likeness(model, [one.context_id for one in bound]),
+            _likeness(model, [binding.context_id for binding in bound]),
             sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
             uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in used},
         )
-        told = {one.name: getattr(change, one.name) for one in fields(change)}
-        given = {name: value for name, value in told.items() if value is not None}
+        changes = {column.name: getattr(change, column.name) for column in fields(change)}
+        given = {name: value for name, value in changes.items() if value is not None}
         given["configuration"] = {**model.configuration, **(change.configuration or {})}
         return await self.create(actor, cluster_id, None, replace(likeness, **given))
 
     async def rollback(self, actor: Actor, id: str, revision_id: str) -> Service:
-        """Return to a revision and hold there until the service's ref or folder is changed."""
+        """Rolls back to a revision, and pins it until the service's ref or folder changes."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             service = await find_defined(tx, id)
@@ -460,7 +460,8 @@ class Services:
         return after
 
     async def release(self, actor: Actor, id: str) -> Service:
-        """End a rollback's hold, or the wait for a pipeline: follow the ref again."""
+        """Removes the pin of a rollback, or the wait for a pipeline: the service follows its ref
+        again."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             service = await find_defined(tx, id)
@@ -469,7 +470,7 @@ class Services:
             holder = await pipeline_of(tx, id)
             if holder is not None:
                 raise Conflict(
-                    f"service {service.name!r} takes its commits from pipeline {holder!r}"
+                    f"service {service.name!r} gets its commits from pipeline {holder!r}"
                 )
             await tx.services.change(id, pinned=None, promoted=False)
             await self._deps.audit(tx, actor, "releaseService", service.name, id)
@@ -479,14 +480,14 @@ class Services:
     async def _placed(
         self, tx: Transaction, actor: Actor, project_id: str | None, change: ServiceChange
     ) -> ServiceChange:
-        """The change of a new service, with where its chart comes from."""
+        """The change of a new service, with its chart's repository resolved."""
         given = {"repository_id": change.repository_id, "helm": change.helm}
         return replace(change, **await placed(self._deps, tx, actor, project_id, **given))
 
     async def _held_cluster(self, tx: Transaction, actor: Actor, id: str) -> Cluster:
-        """The cluster of a service that the actor may change; it is locked before the service.
+        """The cluster of a service that the actor may change, locked before the service.
 
-        Whether an agent was ever there decides what is left to remove: none comes meanwhile.
+        The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
         """
         service = await tx.services.peek(id=id)
         if service is None:
@@ -498,7 +499,7 @@ class Services:
         self, tx: Transaction, actor: Actor, id: str | None, handle: str | None
     ) -> Cluster:
         if not (id or handle):
-            raise Invalid("name the cluster by its id or its handle", field="clusterId")
+            raise Invalid("specify the cluster by id or handle", field="clusterId")
         cluster = await find_cluster(tx, id, handle)
         if not actor.may(Verb.READ, cluster.target):
             raise NotFound
@@ -526,7 +527,7 @@ class Services:
 
     def _wake(self, service: Service, sources: Sequence[SourceChange] = ()) -> None:
         bus = self._deps.bus
-        for repository_id in {one.repository_id for one in sources}:
+        for repository_id in {source.repository_id for source in sources}:
             bus.publish(DELIVER, f"{repository_id}/")
         bus.publish(SERVICE, service.id)
         bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
@@ -535,7 +536,7 @@ class Services:
 
 
 def _likeness(model: Service, context_ids: Sequence[str]) -> ServiceChange:
-    """The change that makes a service like this one, but for its name and dependencies."""
+    """A change with the settings of a service, without name and dependencies."""
     return ServiceChange(
         namespace=model.namespace,
         repository_id=model.repository_id,
@@ -554,7 +555,7 @@ def _likeness(model: Service, context_ids: Sequence[str]) -> ServiceChange:
 
 
 async def find_service(tx: Transaction, id: str) -> Service:
-    """The service with this id. NotFound: none, or deleted."""
+    """The service with this id. NotFound: it does not exist, or is deleted."""
     service = await tx.services.get(id)
     if service is None:
         raise NotFound
@@ -562,16 +563,16 @@ async def find_service(tx: Transaction, id: str) -> Service:
 
 
 async def find_defined(tx: Transaction, id: str, *, going: bool = False) -> Service:
-    """A service that is defined here; `going`: also one that is being removed.
+    """A service that is defined here; with `going`, also one that is being deleted.
 
-    Conflict: its cluster defines it itself.
+    Conflict: its cluster defines the service itself.
     """
     service = await tx.services.find(id=id, deleted_at=ANY) if going else await find_service(tx, id)
     if service is None:
         raise NotFound
     if service.mirrored:
         raise Conflict(
-            f"service {service.name!r} is defined in its cluster, from {service.origin}: change it "
+            f"service {service.name!r} is defined in its cluster by {service.origin}: change it "
             "there"
         )
     return service
@@ -590,7 +591,7 @@ def _readables(actor: Actor, rows: Sequence[Any]) -> dict[str, Any]:
 
 
 async def _check_renders(tx: Transaction, actor: Actor, columns: Mapping[str, Any]) -> None:
-    """NotFound: no such cluster. Forbidden: its agent is not the actor's to have work done by."""
+    """NotFound: no such cluster. Forbidden: the actor may not let its agent render."""
     if cluster_id := columns.get("rendered_by"):
         cluster = await cluster_of(tx, cluster_id)
         require(actor, Verb.WRITE, cluster.target)
@@ -602,16 +603,16 @@ async def _repository_of(
     if not change.repository_id:
         return None
     if change.ref is None:
-        raise Invalid("must be given with a repository", field="git")
+        raise Invalid("is required with a repository", field="git")
     repository = await find_repository(tx, change.repository_id)
     require(actor, Verb.READ, repository.target)
     return repository.id
 
 
 def _check_words(words: Mapping[str, str], field: str, longest: int) -> None:
-    """Refuse what the protocol to agents has no room for."""
+    """Enforces the limits of the agent protocol."""
     if len(words) > _MOST_WORDS:
-        raise Invalid(f"{len(words)} entries, {_MOST_WORDS} at most", field=field)
+        raise Invalid(f"{len(words)} entries, but at most {_MOST_WORDS} are allowed", field=field)
     for name, value in words.items():
         if max(len(name.encode()), len(value.encode())) > longest:
             raise Invalid(f"{name[:80]} is longer than {longest} bytes", field=field)
@@ -619,17 +620,19 @@ def _check_words(words: Mapping[str, str], field: str, longest: int) -> None:
 
 def _check_configuration(values: Mapping[str, str]) -> dict[str, str]:
     if len(values) > _MOST_VALUES:
-        raise Invalid(f"{len(values)} values, {_MOST_VALUES} at most", field="configuration")
+        raise Invalid(
+            f"{len(values)} values, but at most {_MOST_VALUES} are allowed", field="configuration"
+        )
     for name, value in values.items():
         check_text(name, "configuration.name")
         if len(value) > _LONGEST_VALUE:
             raise Invalid(
-                f"{name} has {len(value):,} characters, {_LONGEST_VALUE:,} at most",
+                f"{name} has {len(value):,} characters, but at most {_LONGEST_VALUE:,} are allowed",
                 field="configuration.value",
             )
     if (size := sum(map(len, values.values()))) > _LONGEST_CONFIGURATION:
         raise Invalid(
-            f"{size:,} characters in all, {_LONGEST_CONFIGURATION:,} at most",
+            f"{size:,} characters in total, but at most {_LONGEST_CONFIGURATION:,} are allowed",
             field="configuration",
         )
     return dict(values)

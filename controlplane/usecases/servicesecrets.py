@@ -1,4 +1,4 @@
-"""What the objects of services name as secrets, sealed to the agent that applies them."""
+"""Secrets that the objects of a service reference, sealed for the agent that applies them."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from fleet.sealing import SealedSecret, seal
 
 
 class StoredSecrets:
-    """Fills in `ServiceSecrets`: the versions that uses name, and secrets of contexts."""
+    """Implements `ServiceSecrets` with the versions of uses, and the secrets of contexts."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -22,15 +22,15 @@ class StoredSecrets:
         async with self._deps.store.read() as tx:
             found = dict(await referred(self._deps, tx, service))
             uses = await tx.secret_uses.select(service_id=service.id)
-            ids = {one.secret_id for one in uses}
+            ids = {use.secret_id for use in uses}
             rows = await tx.secret_versions.select(secret_id=ids, revoked_at=None) if ids else []
-        versions = {(one.secret_id, one.number): one for one in rows}
+        versions = {(row.secret_id, row.number): row for row in rows}
         for use in uses:
             row = versions.get((use.secret_id, use.version))
             if row is None or row.sealed is None:
                 raise Conflict(f"version {use.version} of the secret {use.name!r} was revoked")
             plain = self._deps.sealer.open(row.sealed, row.context)
-            # The id tells apart a secret that was deleted and made anew with another value.
+            # The id distinguishes a secret that was deleted and created again with another value.
             found[use.name] = SecretValue(row.id, plain)
         return found
 
@@ -38,12 +38,16 @@ class StoredSecrets:
 def sealed_values(
     values: Mapping[str, SecretValue], service: Service, public: bytes | None
 ) -> list[SealedSecret]:
-    """The values in boxes that only the agent opens, for this service only.
+    """The values, sealed for the agent and bound to this service.
 
-    Conflict: the agent has told no key; it is too old for secrets.
+    Conflict: the agent reported no key; its version does not support secrets.
     """
     if not values:
         return []
     if public is None:
-        raise Conflict("this service has secrets, and its agent has no key to seal them to")
-    return [seal(public, service.id, name, one.version, one.plain) for name, one in values.items()]
+        raise Conflict(
+            "the service has secrets, but its agent has no key to seal them with: upgrade it"
+        )
+    return [
+        seal(public, service.id, name, value.version, value.plain) for name, value in values.items()
+    ]

@@ -1,4 +1,4 @@
-"""Service sets: what is generated, seen before it is saved."""
+"""Service sets: services generated from clusters, folders, lists and pull requests."""
 
 from dataclasses import dataclass, replace
 
@@ -22,7 +22,7 @@ from fleet.errors import Invalid
 
 @dataclass(frozen=True, slots=True)
 class SetChange:
-    """What to change of a service set; None leaves it as it is."""
+    """Changes to a service set. None leaves a field unchanged."""
 
     common: DefinitionChange = DefinitionChange()
     generator: Generator | None = None
@@ -31,58 +31,68 @@ class SetChange:
 
 @retried
 class Sets(Definitions[ServiceSet]):
-    """Verbs on service sets."""
+    """Operations on service sets."""
 
     kind = OwnerKind.SET
     noun = "ServiceSet"
 
     async def create(self, actor: Actor, change: SetChange) -> ServiceSet:
-        """Define one; its services are made at once."""
+        """Creates a service set and its services."""
         require_member(actor)
         if change.template is None:
-            raise Invalid("must be given", field="template")
+            raise Invalid("is required", field="template")
         blank = ServiceSet(**self._blank(change.common))
-        return await self._make(actor, blank, lambda tx, one: _with(tx, actor, one, change))
+        return await self._make(
+            actor, blank, lambda tx, service_set: _with(tx, actor, service_set, change)
+        )
 
     async def update(self, actor: Actor, id: str, change: SetChange) -> ServiceSet:
-        """Change one; its services follow."""
+        """Changes a service set and its services."""
         require_member(actor)
         return await self._renew(
-            actor, id, change.common.columns, lambda tx, one: _with(tx, actor, one, change)
+            actor,
+            id,
+            change.common.columns,
+            lambda tx, service_set: _with(tx, actor, service_set, change),
         )
 
     async def preview(self, actor: Actor, id: str | None, change: SetChange) -> TargetPlan:
-        """What creating or updating one so would do; nothing is changed."""
+        """Previews the effect of creating or updating a service set."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             if id:
                 before = await self._open(tx, actor, id)
-                one = replace(before, **change.common.columns(before))
+                service_set = replace(before, **change.common.columns(before))
             else:
-                one = ServiceSet(**self._blank(change.common))
-                await check_place(tx, actor, one.project_id)
-            one = await _with(tx, actor, one, change)
-            await check_selector(tx, one)
-        return await self._planned(actor, one)
+                service_set = ServiceSet(**self._blank(change.common))
+                await check_place(tx, actor, service_set.project_id)
+            service_set = await _with(tx, actor, service_set, change)
+            await check_selector(tx, service_set)
+        return await self._planned(actor, service_set)
 
 
-async def _with(tx: Transaction, actor: Actor, one: ServiceSet, change: SetChange) -> ServiceSet:
-    """The set with its template and generator, whose repositories the actor must read."""
+async def _with(
+    tx: Transaction, actor: Actor, service_set: ServiceSet, change: SetChange
+) -> ServiceSet:
+    """The set with its template and generator; the actor must be able to read their
+    repositories."""
     if change.generator is not None:
-        one = replace(one, generator=change.generator.checked())
-    sources = [s for s in (one.generator.folders, one.generator.requests) if s is not None]
+        service_set = replace(service_set, generator=change.generator.checked())
+    sources = [
+        s for s in (service_set.generator.folders, service_set.generator.requests) if s is not None
+    ]
     if change.template is not None:
         template = await template_from(
             tx,
             actor,
             change.template,
-            one.template if one.template.name else None,
+            service_set.template if service_set.template.name else None,
             placeholders=True,
             folders_of=sources[0].repository_id if sources else None,
         )
-        one = replace(one, template=template)
+        service_set = replace(service_set, template=template)
     if change.generator is not None:
         for source in sources:
             repository = await find_repository(tx, source.repository_id)
             require(actor, Verb.READ, repository.target)
-    return one
+    return service_set

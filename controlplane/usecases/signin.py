@@ -1,7 +1,7 @@
-"""Signing in: by password, by an identity provider, by a code shown on a device, by setup link.
+"""Sign-in by password, identity provider, device code, or setup link.
 
-Each way ends in a session or a token. Failures count against account and source in the store, and
-an unknown account costs the same time and gets the same answer as a wrong password.
+Each method creates a session or a token. The store counts failures by account and by source. An
+unknown account takes the same time and gets the same error as a wrong password.
 """
 
 import base64
@@ -64,26 +64,26 @@ DEVICE_LIFE = timedelta(minutes=10)
 SETUP_LIFE = timedelta(days=1)
 MOST_CHALLENGES = 10_000
 _WRONG = "wrong address or password"
-_LINK_USED = "this link was used before, or is too old"
-# Without vowels and lookalikes: codes are read, typed, and never a word.
+_LINK_USED = "this link was already used or has expired"
+# Without vowels and lookalikes, so that codes are easy to type and form no words.
 _CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 _CODE_LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A sign-in that has begun: where the browser goes, and what it must bring back."""
+    """A started sign-in: the URL for the browser, and the secret that it must send back."""
 
     url: str
     browser: str
 
 
 class DevicePending(TowlineError):
-    """Nobody has decided yet on a device's code."""
+    """No user has decided on the device's code yet."""
 
 
 class SignIn:
-    """Verbs of signing in. `local` switches passwords."""
+    """Operations for signing in. `local` enables passwords."""
 
     def __init__(
         self, deps: Deps, federation: Federation, passwords: Passwords, *, local: bool = True
@@ -95,13 +95,16 @@ class SignIn:
         self.renewals = Renewals(deps)
 
     def providers(self) -> list[tuple[str, str]]:
-        """(name, title) of each identity provider, for whoever wants to sign in."""
-        return [(one.name, one.title) for one in self._federation.issuers.known()]
+        """(name, title) of each identity provider."""
+        return [(issuer.name, issuer.title) for issuer in self._federation.issuers.known()]
 
     async def by_password(self, email: str, password: str, source: str) -> str:
-        """A session's secret. Unauthenticated: wrong, whichever part. LimitExceeded: too often."""
+        """The secret of a new session.
+
+        Unauthenticated: wrong address or password. LimitExceeded: too many failures.
+        """
         if not self.local:
-            raise Forbidden("sign in by the identity provider: passwords are switched off here")
+            raise Forbidden("password sign-in is disabled: use an identity provider")
         counters = {
             _counter("account", email.lower()): MOST_FAILURES_OF_ACCOUNT,
             _counter("source", source): MOST_FAILURES_OF_SOURCE,
@@ -117,7 +120,7 @@ class SignIn:
         return await self._session(user, source, "password")
 
     async def begin_oidc(self, issuer: str, redirect: str, back: str) -> Begun:
-        """Where a browser signs in at an identity provider; `back`: a path here for afterwards."""
+        """Starts a sign-in at an identity provider; `back` is the local path to open afterwards."""
         state, browser = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(32)
         digest = hashlib.sha256(verifier.encode()).digest()
@@ -137,11 +140,14 @@ class SignIn:
     async def finish_oidc(
         self, state: str, code: str, browser: str, source: str
     ) -> tuple[str, str]:
-        """(a session's secret, the path to go on to). Unauthenticated: begun elsewhere or twice."""
+        """(secret of a new session, path to open).
+
+        Unauthenticated: the sign-in was started in another browser, or finished before.
+        """
         challenge = await self._take(ChallengeKind.OIDC, state)
         detail = challenge.detail
         if not secrets.compare_digest(detail["browser"], _hash(browser)):
-            raise Unauthenticated("this sign-in was begun in another browser: begin anew")
+            raise Unauthenticated("this sign-in was started in another browser: start again")
         claims = await self._federation.issuers.finish(
             detail["issuer"], detail["redirect"], code, detail["verifier"], detail["nonce"]
         )
@@ -153,9 +159,9 @@ class SignIn:
     async def begin_device(
         self, client: str, source: str, *, renewable: bool = False
     ) -> tuple[str, str]:
-        """(device code, code for the person), for a program without a browser (RFC 8628).
+        """(device code, user code) for a program without a browser (RFC 8628).
 
-        `renewable`: it wants a short token with a refresh token, not one for 90 days.
+        `renewable`: issues a short-lived token with a refresh token instead of a token for 90 days.
         """
         device = secrets.token_urlsafe(32)
         code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
@@ -166,19 +172,19 @@ class SignIn:
         return device, code
 
     async def device(self, actor: Actor, code: str) -> Challenge:
-        """What waits for this code, to be looked at before it is decided on."""
+        """The pending sign-in with this code, for review before the decision."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             return await self._waiting_device(tx, code)
 
     async def decide_device(self, actor: Actor, code: str, *, approve: bool) -> None:
-        """Let the device with this code act as the caller, or not.
+        """Approves or denies the device with this code to act as the caller.
 
-        Forbidden: the caller came with a token that lets through less than all.
+        Forbidden: the caller's token has limited permissions.
         """
         require_member(actor)
         if actor.kind is not ActorKind.USER or actor.policy.limits:
-            raise Forbidden("a person who has signed in decides on devices")
+            raise Forbidden("only a signed-in user can decide on devices")
         async with self._deps.store.write() as tx:
             challenge = await self._waiting_device(tx, code)
             decided = {"decision": "yes" if approve else "no", **challenge.detail}
@@ -189,20 +195,20 @@ class SignIn:
             )
 
     async def poll_device(self, device: str) -> Given:
-        """The token of a device that was approved, given once. DevicePending: not yet decided.
+        """The token of an approved device, returned once. DevicePending: not decided yet.
 
-        Forbidden: refused. Unauthenticated: too late, or no such code.
+        Forbidden: denied. Unauthenticated: expired, or unknown code.
         """
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             challenge = await self._open(tx, ChallengeKind.DEVICE, device)
             if challenge.user_id is None:
-                raise DevicePending("nobody has decided yet")
+                raise DevicePending("not decided yet")
             await tx.challenges.change(challenge.id, taken_at=now)
             if challenge.detail.get("decision") == "yes":
                 user = await find_user(tx, challenge.user_id)
                 return await self._token_of_device(tx, challenge.detail, user.id)
-        raise Forbidden("the request was refused")
+        raise Forbidden("the request was denied")
 
     async def _token_of_device(
         self, tx: Transaction, detail: Mapping[str, str], user_id: str
@@ -216,8 +222,9 @@ class SignIn:
         return Given(*made)
 
     async def setup_secret(self) -> str | None:
-        """The secret of a link that lets the first administrator choose a password; None once
-        anybody has one, or has signed in by a provider.
+        """The secret of a link to set the first administrator's password.
+
+        None after any user has set a password or signed in through a provider.
         """
         async with self._deps.store.read() as tx:
             users = await tx.users.select()
@@ -229,16 +236,19 @@ class SignIn:
         return secret
 
     async def set_up(self, secret: str, email: str, name: str, password: str, source: str) -> str:
-        """Make the first administrator with a password: a session's secret. The link ends."""
+        """Sets up the first administrator with a password; returns a session's secret.
+
+        The link is valid once.
+        """
         hash = await self._passwords.hash(_checked(password))
         if "@" not in email or len(email) > 320:
-            raise Invalid("give an e-mail address", field="email")
+            raise Invalid("must be an e-mail address", field="email")
         await self._take(ChallengeKind.SETUP, secret)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             admin = await tx.users.find(email="admin")
             if admin is None or await tx.users.find(email=email) is not None:
-                raise Conflict("the first administrator has been set up before")
+                raise Conflict("the first administrator is already set up")
             user = replace(admin, email=email, name=name or email, password=hash, updated_at=now)
             await tx.users.put(user)
             await self._deps.audit(tx, SYSTEM, "setUp", email, user.id, role=ADMIN.id)
@@ -247,9 +257,9 @@ class SignIn:
     async def set_password(
         self, actor: Actor, password: str, *, old: str = "", user_id: str | None = None
     ) -> User:
-        """Set one's own password, or that of somebody who holds no more than the actor does.
+        """Sets the caller's password, or that of a user with no more permissions than the actor.
 
-        All sessions of theirs end but the one that asks.
+        All sessions of the user end.
         """
         require_member(actor)
         hash = await self._passwords.hash(_checked(password))
@@ -268,7 +278,7 @@ class SignIn:
         return user
 
     async def sign_out(self, actor: Actor) -> None:
-        """End the session that asks."""
+        """Ends the caller's session."""
         require_member(actor)
         if actor.token_id is None:
             return
@@ -297,10 +307,11 @@ class SignIn:
         return secret
 
     async def _tell_new_place(self, tx: Transaction, user: User, source: str) -> None:
-        """Notify of a sign-in from where the account has never been seen; its first one is none."""
+        """Notifies of a sign-in from a new address; an account's first sign-in is no new
+        address."""
         known = await tx.tokens.select(user_id=user.id, kind=TokenKind.SESSION)
-        if known and all(one.source != source for one in known):
-            subject = f"{user.email} signed in from a new place: {source}"
+        if known and all(session.source != source for session in known):
+            subject = f"{user.email} signed in from a new address: {source}"
             kind = NotificationKind.LOGIN_NEW_PLACE
             await tx.notifications.append([notification(kind, self._deps.clock.now(), subject)])
 
@@ -312,12 +323,12 @@ class SignIn:
             if row.until > now and row.count >= counters[row.id]:
                 wait = (row.until - now).total_seconds()
                 raise LimitExceeded(
-                    f"too many wrong sign-ins: try again in {wait / 60:.0f} minutes",
+                    f"too many failed sign-ins: try again in {wait / 60:.0f} minutes",
                     retry_after=wait,
                 )
 
     async def _note_failure(self, counters: dict[str, int], email: str, source: str) -> None:
-        """Count it, and drop counters whose window is over: as many as fail are kept, no more."""
+        """Counts a failure, and deletes expired counters."""
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             for id in counters:
@@ -345,13 +356,15 @@ class SignIn:
         async with self._deps.store.write() as tx:
             await tx.challenges.remove_before("expires_at", now)
             if await tx.challenges.count() >= MOST_CHALLENGES:
-                raise LimitExceeded("too many sign-ins are under way", retry_after=60.0)
+                raise LimitExceeded(
+                    "too many pending sign-ins: try again in 60 s", retry_after=60.0
+                )
             await tx.challenges.add(
                 Challenge(self._deps.new_id(), kind, _hash(secret), now, now + life, code, detail)
             )
 
     async def _take(self, kind: ChallengeKind, secret: str) -> Challenge:
-        """A challenge for its one use."""
+        """A challenge, which is used up."""
         async with self._deps.store.write() as tx:
             challenge = await self._open(tx, kind, secret)
             await tx.challenges.change(challenge.id, taken_at=self._deps.clock.now())
@@ -369,7 +382,7 @@ class SignIn:
         challenge = await tx.challenges.find(code=plain, kind=ChallengeKind.DEVICE)
         now = self._deps.clock.now()
         if challenge is None or challenge.user_id is not None or challenge.expires_at <= now:
-            raise NotFound("no device waits with this code: it is mistyped, or too old")
+            raise NotFound("no device waits for this code: it is mistyped or has expired")
         return challenge
 
 
@@ -380,7 +393,9 @@ async def _require_administers(tx: Transaction, actor: Actor, user: User, now: d
 
 def _checked(password: str) -> str:
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
-        raise Invalid(f"{SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters", field="password")
+        raise Invalid(
+            f"must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters", field="password"
+        )
     return password
 
 

@@ -1,4 +1,4 @@
-"""Further sources of services: keeping them, and what they are at a commit."""
+"""Additional sources of services, and their files at a commit."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ Told = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """A source as people give it: the files of `folder` go below `path` of the service's own."""
+    """An additional source: the files of `folder` are placed under `path` of the service's own
+    files."""
 
     repository_id: str
     ref: str
@@ -28,14 +29,14 @@ class SourceChange:
     path: str = ""
 
     def checked(self) -> Told:
-        """Repository, ref, folder and path in normal form. Invalid: one that cannot be."""
+        """Repository, ref, folder and path in normal form. Invalid: a value is not allowed."""
         path = check_folder(self.path)
         return self.repository_id, check_ref(self.ref), check_folder(self.folder), path
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The further sources of one render; `rows` are kept with the commits that they were at."""
+    """The additional sources of one render; `rows` are stored with their commits."""
 
     folders: tuple[SourceFolder, ...] = ()
     rows: tuple[ServiceSource, ...] = ()
@@ -44,25 +45,28 @@ class Taken:
 async def set_sources(
     deps: Deps, tx: Transaction, actor: Actor, service: Service, given: Sequence[SourceChange]
 ) -> bool:
-    """Let exactly these be a service's further sources; whether that changed anything.
+    """Replaces the additional sources of a service; True if any changed.
 
-    NotFound: no such repository. Forbidden: it is not the actor's to read.
+    NotFound: no such repository. Forbidden: the actor may not read it.
     """
     if len(given) > _MOST:
-        raise Invalid(f"{_MOST} at most", field="sources")
+        raise Invalid(f"must have at most {_MOST} entries", field="sources")
     if given and service.repository_id is None:
-        raise Invalid("need a repository of the service's own", field="sources")
-    wanted = [one.checked() for one in given]
+        raise Invalid("require a service with its own repository", field="sources")
+    wanted = [change.checked() for change in given]
     held = (await sources_of(tx, [service.id])).get(service.id, [])
-    if [_told(one) for one in held] == wanted:
+    if [_told(row) for row in held] == wanted:
         return False
     for row in held:
         await tx.service_sources.remove(row.id)
-    found = {one.id: one for one in await tx.repositories.lock({one[0] for one in wanted})}
+    found = {
+        repository.id: repository
+        for repository in await tx.repositories.lock({source[0] for source in wanted})
+    }
     for place, (repository_id, ref, folder, path) in enumerate(wanted):
         repository = found.get(RepositoryId(repository_id))
         if repository is None:
-            raise NotFound(f"there is no repository {repository_id[:80]!r}")
+            raise NotFound(f"repository {repository_id[:80]!r} does not exist")
         require(actor, Verb.READ, repository.target)
         row = ServiceSource(deps.new_id(), service.id, repository.id, place, ref, folder, path)
         await tx.service_sources.add(row)
@@ -72,35 +76,35 @@ async def set_sources(
 async def sources_of(
     tx: Transaction, service_ids: Collection[str]
 ) -> dict[str, list[ServiceSource]]:
-    """The further sources of those services that have some, in their order."""
+    """The additional sources of services that have some, in order."""
     rows = await tx.service_sources.select(service_id=set(service_ids)) if service_ids else []
     found: dict[str, list[ServiceSource]] = {}
-    for row in sorted(rows, key=lambda one: one.place):
+    for row in sorted(rows, key=lambda row: row.place):
         found.setdefault(row.service_id, []).append(row)
     return found
 
 
 def take(deps: Deps, rows: Sequence[ServiceSource], *, as_rendered: bool = False) -> Taken:
-    """Further sources at their newest commits, or at those of the last render.
+    """Additional sources at their newest commits, or at those of the last render.
 
-    Unavailable: one has not been seen yet, or its ref is gone.
+    Unavailable: a source was not fetched yet, or its ref was deleted.
     """
-    shas = [one.sha if as_rendered and one.sha else _newest(deps, one) for one in rows]
+    shas = [row.sha if as_rendered and row.sha else _newest(deps, row) for row in rows]
     folders = (
-        SourceFolder(one.repository_id, sha, one.folder, one.path)
-        for one, sha in zip(rows, shas, strict=True)
+        SourceFolder(row.repository_id, sha, row.folder, row.path)
+        for row, sha in zip(rows, shas, strict=True)
     )
     return Taken(tuple(folders), tuple(rows))
 
 
 async def note_taken(tx: Transaction, taken: Taken, trees: Mapping[str, str]) -> None:
-    """Keep what a render has taken; `trees` are git ids by the source's id."""
+    """Stores the commits of a render's sources; `trees` are git ids by source id."""
     for row, folder in zip(taken.rows, taken.folders, strict=True):
         await tx.service_sources.change(row.id, sha=folder.commit, tree=trees.get(row.id, ""))
 
 
 async def trees_of(deps: Deps, taken: Taken) -> dict[str, str]:
-    """The git ids of what a render takes, by the source's id. Unavailable."""
+    """The git ids of a render's source folders, by source id. Unavailable."""
     found = {}
     for row, folder in zip(taken.rows, taken.folders, strict=True):
         asked = [folder.folder]
@@ -115,18 +119,23 @@ async def wake_users(
     commits: Mapping[str, Commit],
     sources: Iterable[ServiceSource],
 ) -> None:
-    """Have the users of further sources rendered anew that a repository has moved. Unavailable."""
+    """Marks services for rendering whose additional sources changed in a repository.
+
+    Unavailable.
+    """
     moved = set()
     for ref, group in _by_ref(sources).items():
         if ref in commits:
-            folders = {one.folder for one in group}
+            folders = {source.folder for source in group}
             ids = await deps.manifests.trees(repository_id, commits[ref].sha, folders)
-            moved |= {one.service_id for one in group if (ids[one.folder] or "") != one.tree}
+            moved |= {
+                source.service_id for source in group if (ids[source.folder] or "") != source.tree
+            }
     if not moved:
         return
     async with deps.store.write() as tx:
         services = await tx.services.select(id=moved)
-        users = [one for one in services if one.pinned is None and not one.promoted]
+        users = [service for service in services if service.pinned is None and not service.promoted]
         for service in users:
             await tx.services.change(service.id, source=None)
     for service in users:
@@ -135,15 +144,15 @@ async def wake_users(
 
 def _by_ref(rows: Iterable[ServiceSource]) -> dict[str, list[ServiceSource]]:
     found: dict[str, list[ServiceSource]] = {}
-    for one in rows:
-        found.setdefault(one.ref, []).append(one)
+    for row in rows:
+        found.setdefault(row.ref, []).append(row)
     return found
 
 
 def _newest(deps: Deps, source: ServiceSource) -> str:
     state = deps.manifests.state(source.repository_id)
     if state is None or source.ref not in state.commits:
-        reason = state.error if state and state.error else "it may not be there"
+        reason = state.error if state and state.error else "it may not exist"
         raise Unavailable(f"source {source.folder or '.'!r}: no commit of {source.ref!r}: {reason}")
     return state.commits[source.ref].sha
 

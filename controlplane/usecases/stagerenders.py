@@ -1,4 +1,4 @@
-"""What the services of a stage are rendered from when a release comes to them, and to what."""
+"""Renders the services of a stage at the commits of a release."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,10 @@ class StageRenders:
     async def commits(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]
     ) -> dict[ServiceId, str]:
-        """For each service, the commit of its repository: of its namesake, else the newest.
+        """The commit for each service: that of the first stage's service with its name, else the
+        newest.
 
-        `commits` are those of the first stage's services.
+        `commits` are the commits of the first stage's services; only the same repository counts.
         """
         async with self._deps.store.read() as tx:
             sources = await tx.services.select(id=commits.keys())
@@ -39,8 +40,8 @@ class StageRenders:
             same = [s for s in sources if s.repository_id == service.repository_id]
             if not same:
                 raise Conflict(
-                    f"service {service.name!r} has a repository that no service of the "
-                    "first stage has: there is no commit to promote"
+                    f"no service of the first stage uses the repository of service "
+                    f"{service.name!r}: there is no commit to promote"
                 )
             namesake = next((s for s in same if s.name == service.name), None)
             newest = max(same, key=lambda s: dates.get(commits[s.id], s.inserted_at))
@@ -50,30 +51,30 @@ class StageRenders:
     async def of(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]
     ) -> dict[ServiceId, Rendered]:
-        """What each comes to at its commit. Conflict: the cluster of one was deleted."""
+        """The render of each service at its commit. Conflict: a cluster was deleted."""
         async with self._deps.store.read() as tx:
-            rows = await tx.clusters.select(id={one.cluster_id for one in services})
+            rows = await tx.clusters.select(id={service.cluster_id for service in services})
             contexts = await values_of(self._deps, tx, services)
-            sources = await sources_of(tx, [one.id for one in services])
-        clusters = {one.id: one for one in rows}
+            sources = await sources_of(tx, [service.id for service in services])
+        clusters = {cluster.id: cluster for cluster in rows}
         found: dict[ServiceId, Rendered] = {}
         for start in range(0, len(services), _AT_ONCE):
             some = services[start : start + _AT_ONCE]
             works = (
                 self._render(
-                    one,
-                    clusters.get(one.cluster_id),
-                    commits[one.id],
-                    contexts.get(one.id, {}),
-                    sources.get(one.id, ()),
+                    service,
+                    clusters.get(service.cluster_id),
+                    commits[service.id],
+                    contexts.get(service.id, {}),
+                    sources.get(service.id, ()),
                 )
-                for one in some
+                for service in some
             )
             results = await asyncio.gather(*works, return_exceptions=True)
-            for one, result in zip(some, results, strict=True):
+            for service, result in zip(some, results, strict=True):
                 if isinstance(result, BaseException):
                     raise result
-                found[one.id] = result
+                found[service.id] = result
         return found
 
     async def reads(
@@ -82,10 +83,10 @@ class StageRenders:
         commits: Mapping[ServiceId, str],
         done: Mapping[ServiceId, Rendered],
     ) -> dict[ServiceId, dict[str, str]]:
-        """The git ids of what each render has read."""
+        """The git ids of the paths that each render read."""
         return {
-            one.id: await reads_of(self._deps, one, commits[one.id], done[one.id])
-            for one in services
+            service.id: await reads_of(self._deps, service, commits[service.id], done[service.id])
+            for service in services
         }
 
     async def _render(

@@ -1,4 +1,4 @@
-"""Which services the stages of a pipeline have: those named, and those that selectors choose."""
+"""Services of pipeline stages: named ones, and those that selectors match."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -16,23 +16,25 @@ from fleet.errors import Conflict, Invalid
 from fleet.identity import ServiceId
 
 BY_FLEET = "*"
-"""Stands, among the services of a pipeline, for clusters deciding what is in its stages."""
+"""Placeholder service id of pipelines whose stages depend on the set of clusters."""
 
 
 def needs_fleet(spec: model.Pipeline) -> bool:
-    """Whether clusters decide what is in the stages, or in which order."""
+    """True if clusters determine the services of the stages, or their order."""
     return any(_depends(stage) for stage in spec.stages)
 
 
 async def check_groups(tx: Transaction, spec: model.Pipeline) -> None:
-    """Invalid: a stage goes by a cluster group that is not there."""
+    """Invalid: a stage names a cluster group that does not exist."""
     known = await tx.cluster_groups.select(id=spec.groups) if spec.groups else []
-    if gone := spec.groups - {one.id for one in known}:
-        raise Invalid(f"there is no cluster group {min(gone)}: name another one", field="groups")
+    if gone := spec.groups - {group.id for group in known}:
+        raise Invalid(
+            f"cluster group {min(gone)} does not exist: select another one", field="groups"
+        )
 
 
 async def resolved(tx: Transaction, spec: model.Pipeline, project_id: str | None) -> model.Pipeline:
-    """The pipeline with the services that its selectors choose now, in waves."""
+    """The pipeline with the services that its selectors match now, in waves."""
     if not needs_fleet(spec):
         return spec
     fleet = await fleet_of(tx)
@@ -44,24 +46,24 @@ async def resolved(tx: Transaction, spec: model.Pipeline, project_id: str | None
 
 
 def promoted_by(spec: model.Pipeline) -> set[ServiceId]:
-    """Services behind the first stage."""
+    """Services of all stages after the first."""
     return {s for stage in spec.stages if stage is not spec.first for s in stage.services}
 
 
 async def bind(
     tx: Transaction, spec: model.Pipeline, before: model.Pipeline | None, actor: Actor
 ) -> list[Service]:
-    """Have services behind the first stage take commits from this pipeline only.
+    """Makes services after the first stage get their commits only from this pipeline.
 
-    Gives those that it lets go. Invalid: the actor sees no such service. Conflict: another pipeline
-    promotes one of them.
+    Returns the services that leave it. Invalid: the actor may not see a service. Conflict: another
+    pipeline promotes a service.
     """
     now, then = promoted_by(spec), promoted_by(before) if before else set()
     wanted = {service for stage in spec.stages for service in stage.services}
     rows = await tx.services.select(id=wanted | then)
     found = {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
     if missing := wanted - found.keys():
-        raise Invalid(f"there is no service {min(missing)}", field="stages.services")
+        raise Invalid(f"service {min(missing)} does not exist", field="stages.services")
     for id in now ^ then:
         if id in found:
             require(actor, Verb.WRITE, found[id].target)
@@ -77,28 +79,28 @@ async def bind(
 
 
 async def check_shared(tx: Transaction, spec: model.Pipeline) -> None:
-    """Invalid: with the other pipelines of its services it would promote in a circle."""
+    """Invalid: the pipelines of these services would promote in a cycle."""
     others = await tx.pipeline_services.select(
         service_id={service for stage in spec.stages for service in stage.services}
     )
-    if not {one.pipeline_id for one in others} - {spec.id}:
+    if not {row.pipeline_id for row in others} - {spec.id}:
         return
     rows = await tx.pipelines.select()
     specs = [codec.pipeline_from_json(row.spec) for row in rows if row.id != spec.id]
-    ids = {s for one in (*specs, spec) for stage in one.stages for s in stage.services}
+    ids = {s for pipeline in (*specs, spec) for stage in pipeline.stages for s in stage.services}
     names = {str(row.id): row.name for row in await tx.services.select(id=ids)}
     check_order([*specs, spec], names)
 
 
 async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
-    """The name of the pipeline that promotes this service; None: none does."""
+    """The name of the pipeline that promotes this service; None if none does."""
     rows = await tx.pipeline_services.select(service_id=service_id, promoted=True)
     found = await tx.pipelines.get(rows[0].pipeline_id) if rows else None
     return found.name if found else None
 
 
 async def unbind(tx: Transaction, spec: model.Pipeline) -> list[Service]:
-    """Let all services of a pipeline follow their refs again; gives them."""
+    """Lets all services of a pipeline follow their refs again, and returns them."""
     left = await tx.services.lock(promoted_by(spec))
     for service in left:
         await _let_go(tx, service)
@@ -108,7 +110,7 @@ async def unbind(tx: Transaction, spec: model.Pipeline) -> list[Service]:
 
 
 async def _let_go(tx: Transaction, service: Service) -> None:
-    """Its agent hears of it, if it watched the bundle by a policy of the stage."""
+    """Ends the promotion of a service; notifies its agent if a stage policy verified the bundle."""
     is_new = service.watch is not None and service.digest is not None
     await tx.services.change(
         service.id,
@@ -120,7 +122,7 @@ async def _let_go(tx: Transaction, service: Service) -> None:
 
 
 async def _note(tx: Transaction, spec: model.Pipeline, before: model.Pipeline | None) -> None:
-    """Keep the rows by which pipelines are found by their services."""
+    """Updates the rows that find pipelines by service."""
     wanted = {
         f"{spec.id}/{service}": PipelineService(
             f"{spec.id}/{service}", spec.id, service, stage is not spec.first
@@ -157,39 +159,41 @@ async def _resolved(
     members = _members(services, fleet, stage.rollout.groups)
     return replace(
         stage,
-        services=tuple(one.service for one in members),
+        services=tuple(member.service for member in members),
         waves=plan(stage.rollout, members),
-        group_of={one.service: one.groups[0] for one in members if one.groups},
+        group_of={member.service: member.groups[0] for member in members if member.groups},
     )
 
 
 async def _services(
     tx: Transaction, stage: model.Stage, fleet: Fleet, project_id: str | None, pipeline_id: str
 ) -> list[Service]:
-    """Those named; or those chosen, without what another pipeline promotes."""
+    """The named services; or the matching ones, without those that another pipeline promotes."""
     if stage.selector is None:
         return await tx.services.select(id=stage.services)
-    clusters = [one.id for one in fleet.matching(stage.selector.clusters, project_id)]
+    clusters = [cluster.id for cluster in fleet.matching(stage.selector.clusters, project_id)]
     found = await tx.services.select(cluster_id=clusters, name=stage.selector.names)
-    taken = await tx.pipeline_services.select(service_id={one.id for one in found}, promoted=True)
-    others = {one.service_id for one in taken if one.pipeline_id != pipeline_id}
-    found = [one for one in found if one.id not in others]
+    taken = await tx.pipeline_services.select(
+        service_id={service.id for service in found}, promoted=True
+    )
+    others = {row.service_id for row in taken if row.pipeline_id != pipeline_id}
+    found = [service for service in found if service.id not in others]
     if len(found) > model.MAX_SERVICES:
         raise Invalid(
             f"the selector of {stage.name} matches {len(found):,} services, "
-            f"{model.MAX_SERVICES:,} at most",
+            f"but at most {model.MAX_SERVICES:,} are allowed",
             field="selector",
         )
     return found
 
 
 def _members(services: Sequence[Service], fleet: Fleet, groups: Collection[str]) -> list[Member]:
-    clusters = {one.id: one for one in fleet.clusters}
-    chosen = [one for one in fleet.groups if one.id in groups]
+    clusters = {cluster.id: cluster for cluster in fleet.clusters}
+    chosen = [group for group in fleet.groups if group.id in groups]
     members = []
     for service in services:
         cluster = clusters.get(service.cluster_id)
-        held = tuple(one.id for one in chosen if cluster is not None and one.holds(cluster))
+        held = tuple(group.id for group in chosen if cluster is not None and group.holds(cluster))
         handle = cluster.handle if cluster else ""
         members.append(Member(service.id, handle, held))
-    return sorted(members, key=lambda one: (one.cluster, one.service))
+    return sorted(members, key=lambda member: (member.cluster, member.service))

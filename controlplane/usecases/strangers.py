@@ -1,4 +1,4 @@
-"""Refusals, which may be as many as somebody likes: most of them counted, not listed."""
+"""Aggregates refusals in the audit log: only the first ones of a minute are single entries."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ ELSEWHERE = "elsewhere"
 
 @dataclass(slots=True)
 class _Source:
-    """What one source did in its minute, after the first refusal."""
+    """Refusals of one source in its present minute, after the first."""
 
     until: float
     last: AuditEntry
@@ -21,18 +21,20 @@ class _Source:
 
 
 class Strangers:
-    """Of each source the first refusals of a minute are rows at once, `listed` of them; those
-    behind them become one row with their count. Beyond `MOST_SOURCES` all others are taken for
-    one."""
+    """Writes the first `listed` refusals of each source per minute as entries.
+
+    Later refusals of that minute become one entry with a count. Sources beyond `MOST_SOURCES` are
+    counted as one source.
+    """
 
     def __init__(self, clock: Clock, listed: int = 1) -> None:
         self._clock, self._listed = clock, listed
         self._sources: dict[str, _Source] = {}
 
     def take(self, entry: AuditEntry, source: str | None = None) -> AuditEntry | None:
-        """The row to be written for a refusal now; None: it is counted.
+        """The entry to write for a refusal now; None if it is only counted.
 
-        `source`: who it is counted under; its network address, if nothing is said.
+        `source` defaults to the entry's network address.
         """
         source = entry.source if source is None else source
         if source not in self._sources and len(self._sources) >= MOST_SOURCES:
@@ -49,14 +51,16 @@ class Strangers:
         return entry
 
     def due(self, *, all_of_them: bool = False) -> list[AuditEntry]:
-        """The rows of sources whose minute is over, which are forgotten."""
+        """Counting entries of sources whose minute is over; these sources are dropped."""
         now = self._clock.monotonic()
-        over = [name for name, one in self._sources.items() if all_of_them or one.until <= now]
+        over = [
+            name for name, source in self._sources.items() if all_of_them or source.until <= now
+        ]
         ended = [(name, self._sources.pop(name)) for name in over]
-        return [_counted(name, one) for name, one in ended if one.more]
+        return [_counted(name, source) for name, source in ended if source.more]
 
 
-def _counted(name: str, one: _Source) -> AuditEntry:
-    detail = {"requests": one.more, "user_agent": one.last.detail.get("user_agent", "")}
-    source = name if name == ELSEWHERE else one.last.source
-    return replace(one.last, source=source, detail=detail)
+def _counted(name: str, refusals: _Source) -> AuditEntry:
+    detail = {"requests": refusals.more, "user_agent": refusals.last.detail.get("user_agent", "")}
+    source = name if name == ELSEWHERE else refusals.last.source
+    return replace(refusals.last, source=source, detail=detail)

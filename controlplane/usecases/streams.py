@@ -1,4 +1,4 @@
-"""Looking at requests to clusters while they are under way, and at what was recorded of them."""
+"""Open requests to clusters, and recordings of past ones."""
 
 from dataclasses import replace
 
@@ -11,13 +11,13 @@ from fleet.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 
 PART_BYTES = 256 << 10
 _MOST_CLUSTERS = 20_000
-_GONE = "no such request is under way: it has ended, or you may not see it"
+_GONE = "no open request has this id: it has ended, or you have no access to it"
 
 
 class Streams:
-    """Verbs on open requests. Everybody sees and ends their own; who administers a cluster, all.
+    """Operations on open requests. Users see and end their own; cluster administrators, all.
 
-    `door` is set by who puts the process together; a process without one has no streams.
+    The process sets `door`; without one, there are no open requests.
     """
 
     def __init__(self, deps: Deps) -> None:
@@ -29,14 +29,14 @@ class Streams:
     ) -> FoundStreams:
         """Open requests of all replicas, longest open first.
 
-        `cluster` is a handle, `user` the name of one.
+        `cluster` filters by handle, `user` by user name.
         """
         return await self._find(actor, StreamFilter(handle=cluster, user=user))
 
     async def end(self, actor: Actor, id: str) -> OpenStream:
-        """End an open request, which its user is told. NotFound: it is not there.
+        """Ends an open request and informs its user. NotFound: it is not open.
 
-        Unavailable: it may be in a replica that does not answer.
+        Unavailable: it may be open on a replica that does not answer.
         """
         found = await self._find(actor, StreamFilter(id=id))
         if not found.streams and found.silent:
@@ -54,10 +54,10 @@ class Streams:
         return stream
 
     async def recording(self, actor: Actor, request_id: str, offset: int = 0) -> RecordingPart:
-        """A part of what was recorded of a request; for who may read the audit trail."""
+        """A part of a request's recording; needs read access to the audit log."""
         require(actor, Verb.READ, Target.whole(Kind.AUDIT))
         if self.door is None:
-            raise Unavailable("this process keeps no recordings")
+            raise Unavailable("this process stores no recordings")
         part = await self.door.recording(request_id, max(0, offset), PART_BYTES)
         if offset == 0:
             async with self._deps.store.write() as tx:
@@ -72,7 +72,8 @@ class Streams:
         return await self.door.open_streams(replace(wanted, owner=actor.id, clusters=clusters))
 
     async def _administered(self, actor: Actor) -> tuple[ClusterId, ...] | None:
-        """The clusters whose streams are shown besides one's own; None: all of them."""
+        """The clusters whose requests the actor may see besides the actor's own; None: all
+        clusters."""
         visible = actor.policy.visible(Kind.CLUSTER, Verb.ADMINISTER)
         if not visible:
             return None
@@ -80,4 +81,4 @@ class Streams:
             return ()
         async with self._deps.store.read() as tx:
             page = await tx.clusters.page(PageQuery(_MOST_CLUSTERS, visible=visible))
-        return tuple(one.id for one in page.items)
+        return tuple(cluster.id for cluster in page.items)

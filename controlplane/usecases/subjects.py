@@ -1,6 +1,6 @@
-"""Giving the roles in a place to exactly those who are listed.
+"""Replaces the subjects of roles in a scope.
 
-Within the transaction of whoever makes or changes the place: what is refused leaves nothing.
+Runs in the transaction that creates or changes the scope's resource, so an error leaves no trace.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,15 +23,15 @@ class Subjects:
 
 
 RoleSubjects = Mapping[str, Subjects]
-"""Who is to have a role for good, by its id or name; a role that is not named stays as it is."""
+"""Permanent subjects of roles, by role id or name; roles without an entry are unchanged."""
 
 
 async def set_subjects(
     deps: Deps, tx: Transaction, actor: Actor, target: Target, wanted: RoleSubjects
 ) -> list[Binding]:
-    """Give the named roles to exactly these; the bindings that came or went, to be `announce`d.
+    """Replaces the subjects of the given roles; returns changed bindings for `announce`.
 
-    Forbidden: the actor lacks some of what a role gives there that would come or go.
+    Forbidden: a changed role has permissions there that the actor lacks.
     """
     if not wanted:
         return []
@@ -51,7 +51,7 @@ async def set_subjects(
 
 
 def announce(deps: Deps, changed: Iterable[Binding]) -> None:
-    """Let rights be looked up anew for all whom bindings concern; after the commit."""
+    """Drops cached permissions of the subjects of changed bindings; call it after the commit."""
     for row in changed:
         is_user = row.subject_kind is SubjectKind.USER
         deps.bus.publish(ACCESS, row.subject_id if is_user else "")
@@ -60,34 +60,33 @@ def announce(deps: Deps, changed: Iterable[Binding]) -> None:
 async def _replace(
     deps: Deps, tx: Transaction, actor: Actor, target: Target, role: Role, subjects: Subjects
 ) -> list[Binding]:
-    """Add and remove bindings of a role until the subjects are these; what was changed."""
+    """Adds and deletes bindings of a role until it has these subjects; returns the changed ones."""
     held = await tx.bindings.select(scope=target.scope, role_id=role.id, expires_at=None)
-    known = {(one.subject_kind, one.subject_id): one for one in held}
+    known = {(binding.subject_kind, binding.subject_id): binding for binding in held}
     asked = {
         *((SubjectKind.USER, id) for id in subjects.users),
         *((SubjectKind.GROUP, id) for id in subjects.groups),
     }
-    gone = [one for key, one in known.items() if key not in asked]
-    for one in gone:
-        await tx.bindings.remove(one.id)
+    gone = [binding for key, binding in known.items() if key not in asked]
+    for binding in gone:
+        await tx.bindings.remove(binding.id)
     now, by = deps.clock.now(), actor.email or actor.name
     new = [
         Binding(deps.new_id(), role.id, kind, id, target.scope, now, given_by=by)
         for kind, id in sorted(asked - known.keys())
     ]
-    for one in new:
-        await tx.bindings.add(one)
+    for binding in new:
+        await tx.bindings.add(binding)
     return gone + new
 
 
 async def _check_subjects(tx: Transaction, wanted: Iterable[Subjects]) -> None:
-    """NotFound: one is not there.
+    """NotFound: a user or group does not exist.
 
-    Groups first, then users, as where members are put into groups: what is read stays locked, and
-    of two transactions that lock in different orders one has to begin again.
+    Locks groups before users, like `People.add_member`. Different orders would cause deadlocks.
     """
     several = tuple(wanted)
-    for id in sorted({id for one in several for id in one.groups}):
+    for id in sorted({id for subjects in several for id in subjects.groups}):
         await find_group(tx, id)
-    for id in sorted({id for one in several for id in one.users}):
+    for id in sorted({id for subjects in several for id in subjects.users}):
         await find_user(tx, id)

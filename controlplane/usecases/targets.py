@@ -1,4 +1,7 @@
-"""Bringing clusters to what definitions want: small transactions, and no removal in doubt."""
+"""Reconciles generators: creates, updates and deletes their services in small transactions.
+
+Deletes nothing while an evaluation is incomplete.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +30,7 @@ from fleet.identity import ClusterId, RepositoryId, ServiceId
 log = structlog.get_logger(__name__)
 
 BATCH = 50
-"""So many services change in one transaction."""
+"""Maximum number of services that change in one transaction."""
 
 _TOLD_EVERY = timedelta(minutes=5)
 _MOST_PROBLEM = 1000
@@ -37,7 +40,7 @@ _NOT_RENDERED = _APPLIED_WITH | {"protect", "version", "docs_path", "digest", "d
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One service that is made, changed or let go."""
+    """Creation, change or removal of one service."""
 
     cluster_id: str
     wanted: Wanted | None = None
@@ -45,36 +48,40 @@ class _Step:
 
 
 class Targets:
-    """Evaluates definitions and carries out what follows."""
+    """Evaluates generators, and applies the resulting changes."""
 
     def __init__(self, deps: Deps, hosting: Hosting | None = None) -> None:
         self._deps = deps
         self.evaluator = Evaluator(deps, hosting)
 
     async def keys(self) -> list[str]:
-        """`<kind>/<id>` of every definition."""
+        """`<kind>/<id>` of every generator."""
         async with self._deps.store.read() as tx:
             return [f"{k.value}/{row.id}" for k in OwnerKind for row in await rows(tx, k).select()]
 
     async def sources(self) -> dict[str, set[str]]:
-        """The keys of definitions by the ids of services and repositories that they are made of."""
+        """Keys of generators, by the ids of the services and repositories that they depend on."""
         found: dict[str, set[str]] = {}
         async with self._deps.store.read() as tx:
-            for one in await tx.globals.select():
-                if one.source_id is not None:
-                    found.setdefault(one.source_id, set()).add(f"{one.kind.value}/{one.id}")
-            for one in await tx.sets.select():
-                if one.generator.folders is not None:
-                    repository = one.generator.folders.repository_id
-                    found.setdefault(repository, set()).add(f"{one.kind.value}/{one.id}")
+            for definition in await tx.globals.select():
+                if definition.source_id is not None:
+                    found.setdefault(definition.source_id, set()).add(
+                        f"{definition.kind.value}/{definition.id}"
+                    )
+            for definition in await tx.sets.select():
+                if definition.generator.folders is not None:
+                    repository = definition.generator.folders.repository_id
+                    found.setdefault(repository, set()).add(
+                        f"{definition.kind.value}/{definition.id}"
+                    )
         return found
 
-    async def plan(self, one: Owner) -> TargetPlan:
-        """What would have to be done for a definition as it is given; nothing is changed."""
-        evaluation = await self.evaluator.evaluate(one)
+    async def plan(self, definition: Owner) -> TargetPlan:
+        """The changes that a reconcile of the given generator would make."""
+        evaluation = await self.evaluator.evaluate(definition)
         async with self._deps.store.read() as tx:
             evaluation = await still_there(tx, evaluation)
-            owned = await tx.services.select(owner_id=one.id)
+            owned = await tx.services.select(owner_id=definition.id)
             places = {wanted.cluster_id for wanted in evaluation.wanted}
             there: list[Service] = []
             for part in _parts(sorted(places), 200):
@@ -84,31 +91,33 @@ class Targets:
             taken = {
                 (service.cluster_id, service.name)
                 for service in there
-                if service.owner_id != one.id or service.deleted_at is not None
+                if service.owner_id != definition.id or service.deleted_at is not None
             }
-        limit = MOST_DELETIONS if one.ending_at else max(one.budget, one.confirmed)
+        limit = (
+            MOST_DELETIONS if definition.ending_at else max(definition.budget, definition.confirmed)
+        )
         return desired(evaluation, Present(owned, taken, frozen, uses), limit)
 
     async def reconcile(self, key: str) -> TargetPlan | None:
-        """Look at one definition and do what follows. None: there is none such any more."""
+        """Reconciles one generator. None: it does not exist any more."""
         kind, _, id = key.partition("/")
         async with self._deps.store.read() as tx:
-            one = await rows(tx, OwnerKind(kind)).get(id)
-        if one is None:
+            definition = await rows(tx, OwnerKind(kind)).get(id)
+        if definition is None:
             return None
-        plan = await self.plan(one)
-        done = await self._carry_out(one, plan)
-        await self._note(one, plan, done=done)
+        plan = await self.plan(definition)
+        done = await self._carry_out(definition, plan)
+        await self._note(definition, plan, done=done)
         return plan
 
-    async def _carry_out(self, one: Owner, plan: TargetPlan) -> bool:
-        """Whether all could be done before somebody changed the definition."""
+    async def _carry_out(self, definition: Owner, plan: TargetPlan) -> bool:
+        """Applies the steps; False if a user changed the generator meanwhile."""
         steps = list(_steps(plan))
         for part in _parts(steps, BATCH):
             changed: list[Service] = []
             async with self._deps.store.write() as tx:
-                now = await rows(tx, one.kind).get(one.id)
-                if now is None or now.updated_at != one.updated_at:
+                now = await rows(tx, definition.kind).get(definition.id)
+                if now is None or now.updated_at != definition.updated_at:
                     return False
                 clusters = await _clusters(tx, part)
                 frozen = await frozen_clusters(tx)
@@ -117,25 +126,25 @@ class Targets:
                     cluster = clusters.get(ClusterId(step.cluster_id))
                     if cluster is None or cluster.ending_at or cluster.id in frozen:
                         continue
-                    if (moved := await self._step(tx, one, step, cluster)) is not None:
+                    if (moved := await self._step(tx, definition, step, cluster)) is not None:
                         changed.append(moved)
             self._wake(changed)
         return True
 
     async def _step(
-        self, tx: Transaction, one: Owner, step: _Step, cluster: Cluster
+        self, tx: Transaction, definition: Owner, step: _Step, cluster: Cluster
     ) -> Service | None:
         if step.service is None:
-            return await self._create(tx, one, step.wanted, cluster) if step.wanted else None
+            return await self._create(tx, definition, step.wanted, cluster) if step.wanted else None
         service = await tx.services.get(step.service.id)
-        if service is None or service.owner_id != one.id:
+        if service is None or service.owner_id != definition.id:
             return None
         if step.wanted is not None:
-            return await self._update(tx, one, service, step.wanted)
-        return await self._remove(tx, one, service, cluster)
+            return await self._update(tx, definition, service, step.wanted)
+        return await self._remove(tx, definition, service, cluster)
 
     async def _create(
-        self, tx: Transaction, one: Owner, wanted: Wanted, cluster: Cluster
+        self, tx: Transaction, definition: Owner, wanted: Wanted, cluster: Cluster
     ) -> Service | None:
         name = wanted.template.name
         if await tx.services.peek(cluster_id=cluster.id, name=name, deleted_at=ANY) is not None:
@@ -152,20 +161,20 @@ class Targets:
             now,
             now,
             project_id=cluster.project_id,
-            owner_kind=one.kind,
-            owner_id=one.id,
+            owner_kind=definition.kind,
+            owner_id=definition.id,
             **columns,
         )
         if wanted.content is not None:
             content = await content_of(self._deps, tx, service, wanted.content)
             service = replace(service, **content)
         await tx.services.add(service)
-        await tx.ledger.append([self._entry(one, service, Stage.CREATED)])
+        await tx.ledger.append([self._entry(definition, service, Stage.CREATED)])
         await hand_over(self._deps, tx, service, wanted.template.secrets)
         return service
 
     async def _update(
-        self, tx: Transaction, one: Owner, service: Service, wanted: Wanted
+        self, tx: Transaction, definition: Owner, service: Service, wanted: Wanted
     ) -> Service | None:
         changed: dict[str, Any] = changed_columns(service, wanted)
         secrets = wanted.template.secrets
@@ -185,15 +194,15 @@ class Targets:
                 return None
         after = replace(service, **changed, updated_at=self._deps.clock.now())
         await tx.services.put(after)
-        await tx.ledger.append([self._entry(one, after, Stage.CONFIGURED, names)])
+        await tx.ledger.append([self._entry(definition, after, Stage.CONFIGURED, names)])
         await hand_over(self._deps, tx, after, secrets)
         return after
 
     async def _remove(
-        self, tx: Transaction, one: Owner, service: Service, cluster: Cluster
+        self, tx: Transaction, definition: Owner, service: Service, cluster: Cluster
     ) -> Service:
-        """Let go of a service. A protected one that would be deleted stays, as nobody's."""
-        leave = one.on_delete if one.ending_at else one.leave
+        """Deletes or detaches a service. A protected service stays, without an owner."""
+        leave = definition.on_delete if definition.ending_at else definition.leave
         if leave is Leave.DELETE and service.protect:
             await tx.services.change(service.id, owner_kind=None, owner_id=None)
             return service
@@ -201,33 +210,43 @@ class Targets:
         await begin_removal(self._deps, tx, SYSTEM, service, removal, cluster)
         return service
 
-    async def _note(self, one: Owner, plan: TargetPlan, *, done: bool) -> None:
-        """Keep what came of a look; the definition goes with its last service."""
+    async def _note(self, definition: Owner, plan: TargetPlan, *, done: bool) -> None:
+        """Stores the result of a reconcile; deletes an ending generator after its last service."""
         problem, waiting, now = problem_of(plan), len(plan.withheld), self._deps.clock.now()
-        fresh = one.evaluated_at is not None and now - one.evaluated_at < _TOLD_EVERY
-        if fresh and (problem, waiting) == (one.problem, one.waiting) and not plan.size:
-            if one.ending_at is None:
+        fresh = definition.evaluated_at is not None and now - definition.evaluated_at < _TOLD_EVERY
+        if (
+            fresh
+            and (problem, waiting) == (definition.problem, definition.waiting)
+            and not plan.size
+        ):
+            if definition.ending_at is None:
                 return
         async with self._deps.store.write() as tx:
-            if one.ending_at is not None and done and not await tx.services.select(owner_id=one.id):
-                await forget(tx, one)
+            if (
+                definition.ending_at is not None
+                and done
+                and not await tx.services.select(owner_id=definition.id)
+            ):
+                await forget(tx, definition)
                 return
             confirmed = {"confirmed": 0} if plan.remove else {}
-            await rows(tx, one.kind).change(
-                one.id, problem=problem, waiting=waiting, evaluated_at=now, **confirmed
+            await rows(tx, definition.kind).change(
+                definition.id, problem=problem, waiting=waiting, evaluated_at=now, **confirmed
             )
         if plan.size or problem:
             log.info(
                 "definition evaluated",
-                kind=one.kind.value,
-                name=one.name,
+                kind=definition.kind.value,
+                name=definition.name,
                 problem=problem,
                 made=len(plan.create),
                 changed=len(plan.update),
                 removed=len(plan.remove),
             )
 
-    def _entry(self, one: Owner, service: Service, stage: Stage, message: str = "") -> LedgerEntry:
+    def _entry(
+        self, definition: Owner, service: Service, stage: Stage, message: str = ""
+    ) -> LedgerEntry:
         return LedgerEntry(
             service_id=service.id,
             cluster_id=service.cluster_id,
@@ -237,7 +256,7 @@ class Targets:
             sha=service.sha,
             digest=service.digest,
             revision_id=service.revision_id,
-            actor=f"{one.kind.noun} {one.name}"[:320],
+            actor=f"{definition.kind.noun} {definition.name}"[:320],
             message=message,
         )
 
@@ -246,12 +265,12 @@ class Targets:
         for service in services:
             bus.publish(SERVICE, service.id)
             bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
-        for repository in {one.repository_id for one in services if one.repository_id}:
+        for repository in {service.repository_id for service in services if service.repository_id}:
             bus.publish(DELIVER, f"{repository}/")
 
 
 def rows(tx: Transaction, kind: OwnerKind) -> Rows[Any]:
-    """The table of a sort of definition."""
+    """The table of a kind of generator."""
     tables: dict[OwnerKind, Callable[[], Rows[Any]]] = {
         OwnerKind.GLOBAL: lambda: tx.globals,
         OwnerKind.SET: lambda: tx.sets,
@@ -261,45 +280,43 @@ def rows(tx: Transaction, kind: OwnerKind) -> Rows[Any]:
 
 
 def problem_of(plan: TargetPlan) -> str:
-    """Why not all was done, for people; empty if all was."""
+    """Reason why a reconcile is incomplete, for users; empty if it is complete."""
     parts = list(plan.problems)
     if plan.collisions:
-        names = ", ".join(sorted({one.template.name for one in plan.collisions})[:5])
+        names = ", ".join(sorted({collision.template.name for collision in plan.collisions})[:5])
         parts.append(
-            f"{len(plan.collisions)} places have another service of that name already: {names}"
+            f"{len(plan.collisions)} clusters already have another service of that name: {names}"
         )
     if plan.withheld and not parts:
-        parts.append(
-            f"{len(plan.withheld)} removals are more than the deletion budget allows: confirm them"
-        )
+        parts.append(f"{len(plan.withheld)} deletions exceed the deletion budget: confirm them")
     if plan.frozen:
-        parts.append(f"{len(plan.frozen)} changes wait for groups to be unfrozen")
+        parts.append(f"{len(plan.frozen)} changes wait for frozen cluster groups")
     return "; ".join(parts)[:_MOST_PROBLEM]
 
 
-async def forget(tx: Transaction, one: Owner) -> None:
-    """Drop a definition with what belongs to it."""
-    if one.kind is OwnerKind.GLOBAL:
-        for row in await tx.overrides.select(global_id=one.id):
+async def forget(tx: Transaction, definition: Owner) -> None:
+    """Deletes a generator with its overrides."""
+    if definition.kind is OwnerKind.GLOBAL:
+        for row in await tx.overrides.select(global_id=definition.id):
             await tx.overrides.remove(row.id)
-    await rows(tx, one.kind).remove(one.id)
+    await rows(tx, definition.kind).remove(definition.id)
 
 
 async def _clusters(tx: Transaction, steps: Sequence[_Step]) -> dict[str, Cluster]:
-    """The clusters of steps, by id. Those from which something goes are locked, before services.
+    """The clusters of steps, by id. Locks clusters that lose services, before the services.
 
-    Whether an agent was ever there decides what is left to remove: none comes meanwhile.
+    The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
     """
     ids = {step.cluster_id for step in steps}
     losing = {step.cluster_id for step in steps if step.wanted is None}
     found = [*await tx.clusters.lock(losing), *await tx.clusters.select(id=ids - losing)]
-    return {one.id: one for one in found}
+    return {cluster.id: cluster for cluster in found}
 
 
 def _steps(plan: TargetPlan) -> Iterator[_Step]:
-    """What makes and changes comes before what removes."""
-    yield from (_Step(one.cluster_id, wanted=one) for one in plan.create)
-    yield from (_Step(s.cluster_id, wanted=one, service=s) for s, one in plan.update)
+    """Creations and changes, then removals."""
+    yield from (_Step(wanted.cluster_id, wanted=wanted) for wanted in plan.create)
+    yield from (_Step(s.cluster_id, wanted=wanted, service=s) for s, wanted in plan.update)
     yield from (_Step(service.cluster_id, service=service) for service in plan.remove)
 
 

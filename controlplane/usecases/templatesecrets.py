@@ -1,4 +1,4 @@
-"""Secrets that definitions hand to the services that they make: by the template, by name."""
+"""Secrets that a generator's template assigns to the services that it creates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,20 +14,24 @@ from fleet.errors import Invalid
 from fleet.identity import ServiceId
 
 Uses = Mapping[str, str]
-"""Ids of secrets by the names that objects call them by."""
+"""Ids of secrets, by the names that objects reference."""
 
 
 async def of_template(tx: Transaction, actor: Actor, wanted: Wanted) -> dict[str, str]:
-    """The secrets of a template. NotFound, Forbidden: the actor may not hand one to services.
+    """The secrets of a template. NotFound, Forbidden: the actor may not use one in services.
 
-    Invalid: more than fit, a name that cannot be, a version: services follow the current one.
+    Invalid: too many, a name that is not allowed, or a version, since services follow the current
+    one.
     """
     if len(wanted) > MOST_USES:
-        raise Invalid(f"{MOST_USES} at most", field="template.secrets")
+        raise Invalid(f"must have at most {MOST_USES} entries", field="template.secrets")
     found = {}
     for name, (id, version) in sorted(wanted.items()):
         if version is not None:
-            raise Invalid("a template's secrets have no version", field="template.secrets")
+            raise Invalid(
+                "must not specify a version: services follow the current one",
+                field="template.secrets",
+            )
         secret = await usable(tx, actor, id)
         if not secret.current:
             raise Invalid(f"secret {secret.name!r} has no value yet", field="template.secrets")
@@ -38,30 +42,37 @@ async def of_template(tx: Transaction, actor: Actor, wanted: Wanted) -> dict[str
 async def held_by(tx: Transaction, services: Sequence[Service]) -> dict[ServiceId, dict[str, str]]:
     """The secrets of each service that has any."""
     found: dict[ServiceId, dict[str, str]] = {}
-    rows = await tx.secret_uses.select(service_id={one.id for one in services}) if services else []
+    rows = (
+        await tx.secret_uses.select(service_id={service.id for service in services})
+        if services
+        else []
+    )
     for row in rows:
         found.setdefault(ServiceId(row.service_id), {})[row.name] = row.secret_id
     return found
 
 
 async def still_there(tx: Transaction, evaluation: Evaluation) -> Evaluation:
-    """What is wanted without secrets that are gone, which then are a problem."""
-    named = {id for one in evaluation.wanted for id in (one.template.secrets or {}).values()}
+    """The evaluation without deleted secrets, which become a problem."""
+    named = {id for target in evaluation.wanted for id in (target.template.secrets or {}).values()}
     if not named:
         return evaluation
-    known = {one.id for one in await tx.secrets.select(id=named) if one.current}
+    known = {secret.id for secret in await tx.secrets.select(id=named) if secret.current}
     if named <= known:
         return evaluation
     wanted = tuple(
-        replace(one, template=replace(one.template, secrets=_known(one.template.secrets, known)))
-        for one in evaluation.wanted
+        replace(
+            target,
+            template=replace(target.template, secrets=_known(target.template.secrets, known)),
+        )
+        for target in evaluation.wanted
     )
-    problem = f"{len(named - known)} secrets of the template are gone: name others"
+    problem = f"{len(named - known)} secrets of the template were deleted: select others"
     return Evaluation(wanted, (*evaluation.problems, problem))
 
 
 async def hand_over(deps: Deps, tx: Transaction, service: Service, secrets: Uses | None) -> bool:
-    """Let a service have exactly the secrets of its template, if that names any."""
+    """Replaces the secrets of a service with those of its template, if it defines any."""
     if secrets is None:
         return False
     return await set_uses(deps, tx, SYSTEM, service, {k: (id, None) for k, id in secrets.items()})

@@ -1,4 +1,4 @@
-"""Making and ending tokens: rows with the sha256 of a secret that is shown once."""
+"""Creates and revokes tokens; rows contain only the SHA-256 hash of a secret that is shown once."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -14,7 +14,7 @@ SIGNED_IN = (TokenKind.SESSION, TokenKind.REFRESH)
 
 
 def publish_ended(deps: Deps, token_ids: Iterable[str]) -> None:
-    """Have everything end that these tokens have opened."""
+    """Ends everything that these tokens opened."""
     for id in token_ids:
         deps.bus.publish(REVOKED, id)
 
@@ -22,11 +22,12 @@ def publish_ended(deps: Deps, token_ids: Iterable[str]) -> None:
 async def end_tokens(
     tx: Transaction, deps: Deps, user_id: str, kinds: Collection[TokenKind] = tuple(TokenKind)
 ) -> list[str]:
-    """Revoke a user's live tokens of some kinds, and what came by refresh tokens; their ids."""
+    """Revokes a user's valid tokens of some kinds, and those issued by refresh tokens; returns
+    ids."""
     live = await tx.tokens.select(user_id=user_id, kind=list(kinds), revoked_at=None)
-    if families := {one.parent_id for one in live if one.kind is TokenKind.REFRESH}:
+    if families := {token.parent_id for token in live if token.kind is TokenKind.REFRESH}:
         came = await tx.tokens.select(user_id=user_id, parent_id=families, revoked_at=None)
-        live = list({one.id: one for one in (*live, *came)}.values())
+        live = list({token.id: token for token in (*live, *came)}.values())
     now = deps.clock.now()
     for token in live:
         await tx.tokens.change(token.id, revoked_at=now)
@@ -44,7 +45,7 @@ async def mint(
     kind: TokenKind | None = None,
     **columns: Any,
 ) -> tuple[Token, str]:
-    """Make a token for a user or a cluster's agent, and keep its hash."""
+    """Creates a token for a user or a cluster's agent, and stores its hash."""
     if kind is None:
         kind = TokenKind.AGENT if cluster_id else TokenKind.USER
     secret = new_token(kind)

@@ -1,4 +1,4 @@
-"""The rows beside a pipeline by which its gates and triggers are found."""
+"""Rows that find a pipeline by its gates and triggers."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -19,9 +19,9 @@ SEALED_AS = "pipeline-trigger"
 async def note_parts(
     deps: Deps, tx: Transaction, spec: model.Pipeline, secrets: Mapping[str, str]
 ) -> None:
-    """Keep the rows of a pipeline that is saved; `secrets` of webhooks by names of triggers.
+    """Updates the rows of a saved pipeline; `secrets` maps trigger names to webhook secrets.
 
-    A secret that is not told stays.
+    An empty secret keeps the present one.
     """
     gates = {gate.id: PipelineGate(gate.id, spec.id) for _, gate in spec.asked}
     for row in await tx.pipeline_gates.select(pipeline_id=spec.id):
@@ -30,7 +30,7 @@ async def note_parts(
     for gate in gates.values():
         await tx.pipeline_gates.add(gate)
     before = {row.id: row for row in await tx.pipeline_triggers.select(pipeline_id=spec.id)}
-    now = {one.id: one for one in spec.triggers if one.watches}
+    now = {trigger.id: trigger for trigger in spec.triggers if trigger.watches}
     for id in before.keys() - now.keys():
         await tx.pipeline_triggers.remove(id)
     for id, trigger in now.items():
@@ -45,9 +45,9 @@ async def note_parts(
 
 
 def opened_webhook(sealer: Sealer, row: PipelineTrigger) -> bytes:
-    """The secret that signs hints to a trigger; empty: it takes none.
+    """The signing secret of a trigger's webhook; empty if it has none.
 
-    Bound to its row; what was sealed before that was so opens until it is sealed anew.
+    Bound to its row; secrets from before that binding open until they are re-encrypted.
     """
     sealed = row.sealed_webhook
     if sealed is None:
@@ -59,7 +59,7 @@ def opened_webhook(sealer: Sealer, row: PipelineTrigger) -> bytes:
 
 
 async def forget_parts(tx: Transaction, pipeline_id: str) -> None:
-    """Remove the rows of a pipeline that is deleted."""
+    """Deletes the rows of a deleted pipeline."""
     for gate in await tx.pipeline_gates.select(pipeline_id=pipeline_id):
         await tx.pipeline_gates.remove(gate.id)
     for trigger in await tx.pipeline_triggers.select(pipeline_id=pipeline_id):
@@ -69,7 +69,7 @@ async def forget_parts(tx: Transaction, pipeline_id: str) -> None:
 async def look_at(
     deps: Deps, tx: Transaction, pipeline_id: str, trigger_id: str, seconds: float = 0
 ) -> None:
-    """Have a trigger look in so many seconds, and not when it would have otherwise."""
+    """Schedules the next check of a trigger in `seconds`, instead of its present schedule."""
     from_now = deps.clock.now() + timedelta(seconds=seconds)
     payload = {"pipeline": pipeline_id, "trigger": trigger_id}
     key = f"trigger:{trigger_id}"

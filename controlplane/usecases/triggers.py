@@ -1,7 +1,7 @@
-"""What starts releases: looking for new versions, writing what was found, and people.
+"""Triggers of releases: checks for new versions, writes of found versions, and manual starts.
 
-Each look is a job of its trigger, claimed by one worker at a time; a webhook only has it done
-sooner. What a look gives is judged by the engine, so that finding it twice changes nothing.
+Each check is a job of its trigger that one worker claims; a webhook only brings it forward. The
+engine judges the result, so finding a version twice changes nothing.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _AT_ONCE = 8
 
 @retried
 class Triggers:
-    """Verbs and jobs of triggers. `git_tags`: how tags of git are listed."""
+    """Operations and jobs of triggers. `git_tags` lists the tags of a git repository."""
 
     def __init__(
         self, deps: Deps, pipelines: Pipelines, repositories: Repositories, registries: Registries
@@ -61,19 +61,21 @@ class Triggers:
         self.git_tags: GitTags | None = None
 
     async def start(self, actor: Actor, pipeline_id: str, reason: str = "") -> PipelineView:
-        """Make what the first stage holds a release. Conflict: it is one already."""
+        """Makes a release of the first stage's present revisions. Conflict: that release exists."""
         view = await self._pipelines.get(actor, pipeline_id)
         require(actor, Verb.APPROVE, view.row.target)
         event = ev.Started(actor.email, reason[:1000])
         return await self._pipelines.decide(actor, "startRelease", view, event)
 
     async def look_now(self, actor: Actor, pipeline_id: str, name: str) -> PipelineView:
-        """Have a trigger look at once. NotFound: there is none that looks."""
+        """Checks a trigger now. NotFound: no trigger of this name checks for versions."""
         view = await self._pipelines.get(actor, pipeline_id)
         require(actor, Verb.APPROVE, view.row.target)
         trigger = next((t for t in view.spec.triggers if name in (t.name, t.id)), None)
         if trigger is None or not trigger.watches:
-            raise NotFound(f"pipeline {view.row.name!r} has no trigger {name!r} that looks")
+            raise NotFound(
+                f"pipeline {view.row.name!r} has no trigger {name!r} that checks for versions"
+            )
         async with self._deps.store.write() as tx:
             await look_at(self._deps, tx, view.row.id, trigger.id)
             await self._deps.audit(tx, actor, "checkTrigger", view.row.name, view.row.id)
@@ -81,13 +83,13 @@ class Triggers:
         return view
 
     async def rows(self, pipeline_id: str) -> dict[str, PipelineTrigger]:
-        """How the looks of a pipeline's triggers go, by their ids."""
+        """State of the checks of a pipeline's triggers, by trigger id."""
         async with self._deps.store.read() as tx:
             found = await tx.pipeline_triggers.select(pipeline_id=pipeline_id)
-        return {one.id: one for one in found}
+        return {row.id: row for row in found}
 
     async def webhook_secret(self, trigger_id: str) -> str | None:
-        """The secret that signs hints to a trigger; None: it takes none."""
+        """The signing secret of a trigger's webhook; None if it has none."""
         async with self._deps.store.read() as tx:
             row = await tx.pipeline_triggers.get(trigger_id)
         if row is None or row.sealed_webhook is None:
@@ -95,9 +97,9 @@ class Triggers:
         return opened_webhook(self._deps.sealer, row).decode()
 
     async def hint(self, trigger_id: str) -> None:
-        """There may be news: look soon, but not twice within some seconds.
+        """Schedules a check soon, at most one per `_HINT_SECONDS`.
 
-        Nor before the time that a registry has named when it refused the last look.
+        Not before the time that a registry named when it rejected the last check.
         """
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
@@ -111,7 +113,7 @@ class Triggers:
         self._deps.bus.publish(PIPELINE, row.pipeline_id)
 
     async def look(self, job: Job) -> None:
-        """Look for news, tell the engine, and say when to look again."""
+        """Checks for a new version, reports it to the engine, and schedules the next check."""
         view, trigger = await self._find(job.payload["pipeline"], job.payload["trigger"])
         if view is None or trigger is None:
             return
@@ -119,7 +121,7 @@ class Triggers:
         found, error, pause = None, "", 0.0
         try:
             found = await self._discover(view, trigger)
-            error = "" if found else "there is nothing that fits"
+            error = "" if found else "no version matches"
         except TowlineError as failure:
             error, pause = failure.message, failure.retry_after or 0.0
         is_new = found is not None and found != Discovery(state.value, state.digest)
@@ -130,10 +132,10 @@ class Triggers:
         self._deps.bus.publish(PIPELINE, view.row.id)
 
     async def write(self, job: Job) -> None:
-        """Write what a trigger has found to where the first stage looks."""
+        """Writes a found version to the files that the first stage uses."""
         effect = codec.effect_from_json(job.payload["effect"])
         if not isinstance(effect, fx.WriteFound):
-            raise TowlineError(f"job {job.key} holds nothing that was found")
+            raise TowlineError(f"job {job.key} contains no found version")
         view, trigger = await self._find(job.payload["pipeline"], effect.trigger)
         if view is None or trigger is None:
             return
@@ -142,7 +144,7 @@ class Triggers:
             event = await self._written(view, trigger, effect)
         except TowlineError as error:
             if isinstance(error, Unavailable) and job.attempts < MOST_ATTEMPTS:
-                raise  # The job is done again: what was written already is found.
+                raise  # The job is retried and finds what it has already written.
             event = ev.FoundFailed(trigger.id, effect.value, effect.digest, error.message)
         await self._pipelines.advance(view.row.id, event)
 
@@ -154,13 +156,18 @@ class Triggers:
             view = await view_of(tx, row) if row else None
         if view is None:
             return None, None
-        return view, next((one for one in view.spec.triggers if one.id == trigger_id), None)
+        return view, next(
+            (trigger for trigger in view.spec.triggers if trigger.id == trigger_id), None
+        )
 
     @again
     async def _look_later(
         self, view: PipelineView, trigger: Trigger, error: str, is_new: bool, pause: float
     ) -> None:
-        """Often after news, less and less without; later if the registry says so."""
+        """Schedules the next check: soon after a new version, with increasing intervals otherwise.
+
+        A registry may require a longer pause.
+        """
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             row = await tx.pipeline_triggers.get(trigger.id)
@@ -169,10 +176,10 @@ class Triggers:
             interval = SOONEST if is_new or pause else min(row.interval_s * 2, LATEST)
             seconds = max(interval + 1, pause) if pause else interval
             next_at = now + timedelta(seconds=seconds)
-            looked = replace(
+            checked = replace(
                 row, interval_s=interval, checked_at=now, next_at=next_at, error=error[:1000]
             )
-            await tx.pipeline_triggers.put(looked)
+            await tx.pipeline_triggers.put(checked)
             await look_at(self._deps, tx, view.row.id, trigger.id, seconds)
 
     async def _discover(self, view: PipelineView, trigger: Trigger) -> Discovery | None:
@@ -202,7 +209,8 @@ class Triggers:
         chosen = await asyncio.to_thread(matching, tags, rule.pattern)
         if len(chosen) > MAX_COMPARED:
             raise Invalid(
-                f"{len(chosen):,} tags: a pattern must leave {MAX_COMPARED} of them at most",
+                f"{len(chosen):,} tags match, but at most {MAX_COMPARED} are allowed: narrow the "
+                "pattern",
                 field="pattern",
             )
         turns = asyncio.Semaphore(_AT_ONCE)
@@ -214,16 +222,16 @@ class Triggers:
         return _discovered(newest(dict(await asyncio.gather(*map(made, chosen)))))
 
     async def _tags(self, view: PipelineView) -> list[str]:
-        """The tags of the repository of the first stage."""
+        """The tags of the first stage's repository."""
         if self.git_tags is None:
-            raise Unavailable("this process asks no repository for its tags")
+            raise Unavailable("this process cannot list the tags of repositories")
         async with self._deps.store.read() as tx:
             services = await tx.services.select(id=view.spec.first.services)
             repository, _ = await place_of(tx, services)
         return await self.git_tags.tags(repository.id)
 
     async def _account(self, view: PipelineView, image: str) -> RegistryAccount | None:
-        """Of the repositories of the project the one whose URL leads to the image the furthest."""
+        """Credentials of the project's repository whose URL is the longest prefix of the image."""
         return await self._repositories.account_for(view.row.project_id, image)
 
     async def _written(
@@ -253,17 +261,17 @@ class Triggers:
 
     @again
     async def _follow(self, view: PipelineView, effect: fx.WriteFound) -> ev.FoundWritten:
-        """Have the first stage's services follow the tag."""
+        """Sets the refs of the first stage's services to the tag."""
         async with self._deps.store.write() as tx:
             services = await tx.services.select(id=view.spec.first.services)
-            if any(one.promoted for one in services):
+            if any(service.promoted for service in services):
                 raise Conflict("another pipeline promotes the first stage's services")
             for service in services:
                 await tx.services.change(service.id, ref=effect.value)
         for service in services:
             self._deps.bus.publish(SERVICE, service.id)
             self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
-        text = f"its services follow {effect.value}"
+        text = f"services follow {effect.value}"
         return ev.FoundWritten(effect.trigger, effect.value, effect.digest, text=text)
 
 

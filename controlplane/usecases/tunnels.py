@@ -1,4 +1,4 @@
-"""Which replica holds which agent's link: claimed by epochs, told to the others."""
+"""Assigns agents' tunnels to replicas of the control plane, with epochs."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -17,7 +17,7 @@ _FORGOTTEN_AFTER = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A link to cluster `id` is ready at a replica; see `Tunnel`."""
+    """A tunnel to cluster `id` is ready at a replica; see `Tunnel`."""
 
     id: ClusterId
     replica_id: str
@@ -26,7 +26,7 @@ class Claim:
 
 
 class Tunnels:
-    """Verbs of replicas of the control plane. No user asks for these."""
+    """Operations of replicas of the control plane; users do not call them."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
@@ -34,7 +34,7 @@ class Tunnels:
         self._releases: Batches[tuple[ClusterId, int], None] = Batches(self._release)
 
     async def beat(self, id: str, address: str) -> list[Replica]:
-        """Say that a replica lives; all that are known."""
+        """Stores the heartbeat of a replica; returns all known replicas."""
         now = self._deps.clock.now()
         me = Replica(id, address, now)
         async with self._deps.store.write() as tx:
@@ -44,38 +44,38 @@ class Tunnels:
             return await tx.replicas.select()
 
     async def leave(self, id: str) -> None:
-        """A replica ends; whatever it still holds is nobody's."""
+        """Removes a replica that shuts down, and releases its tunnels."""
         async with self._deps.store.write() as tx:
             held = await tx.tunnels.select(replica_id=id)
-            for one in held:
-                await tx.tunnels.change(one.id, replica_id=None)
+            for tunnel in held:
+                await tx.tunnels.change(tunnel.id, replica_id=None)
             await tx.replicas.remove(id)
-        for one in held:
-            self._deps.bus.publish(TUNNEL, f"{one.id} ")
+        for tunnel in held:
+            self._deps.bus.publish(TUNNEL, f"{tunnel.id} ")
 
     async def claim(
         self, cluster_id: ClusterId, replica_id: str, instance: str, peer: str
     ) -> Tunnel:
-        """A link is ready: the row with its new epoch.
+        """Claims a ready tunnel; returns its row with a new epoch.
 
-        LimitExceeded: two agents fight over the cluster; people are told, too.
+        LimitExceeded: two agents compete for the cluster; this also sets the cluster's alarm.
         """
         return await self._claims.ask(Claim(cluster_id, replica_id, instance, peer))
 
     async def release(self, cluster_id: ClusterId, epoch: int) -> None:
-        """A link has ended; nothing happens if a newer one has been claimed."""
+        """Releases a tunnel that ended; has no effect after a newer claim."""
         await self._releases.ask((cluster_id, epoch))
 
     async def find(self, cluster_id: ClusterId) -> Tunnel | None:
-        """Who holds a cluster's link; None: nobody."""
+        """The row of a cluster's tunnel; None if no replica holds it."""
         async with self._deps.store.read() as tx:
             row = await tx.tunnels.get(cluster_id)
         return row if row is not None and row.replica_id is not None else None
 
     async def lost(self, replica_id: str, held: Mapping[ClusterId, int]) -> list[Tunnel]:
-        """Of the links that a replica holds with these epochs, those that are no longer its own."""
+        """The tunnels among `held` (cluster id to epoch) that the replica no longer owns."""
         async with self._deps.store.read() as tx:
-            mine = {one.id: one for one in await tx.tunnels.select(replica_id=replica_id)}
+            mine = {tunnel.id: tunnel for tunnel in await tx.tunnels.select(replica_id=replica_id)}
             doubtful = [
                 id for id, epoch in held.items() if id not in mine or mine[id].epoch != epoch
             ]
@@ -87,26 +87,29 @@ class Tunnels:
         answers: list[Tunnel | TowlineError] = []
         claimed: dict[str, Tunnel] = {}
         async with self._deps.store.write() as tx:
-            held = {one.id: one for one in await tx.tunnels.lock({one.id for one in claims})}
-            for one in claims:
-                before = claimed.get(one.id) or held.get(one.id) or Tunnel(one.id, now)
+            held = {
+                tunnel.id: tunnel
+                for tunnel in await tx.tunnels.lock({claim.id for claim in claims})
+            }
+            for claim in claims:
+                before = claimed.get(claim.id) or held.get(claim.id) or Tunnel(claim.id, now)
                 try:
-                    after = before.claimed(one.replica_id, one.instance, one.peer, now)
+                    after = before.claimed(claim.replica_id, claim.instance, claim.peer, now)
                 except LimitExceeded as error:
-                    await tx.clusters.change(one.id, alarm=error.message)
+                    await tx.clusters.change(claim.id, alarm=error.message)
                     answers.append(error)
                 else:
-                    claimed[one.id] = after
+                    claimed[claim.id] = after
                     answers.append(after)
             await _write(tx, claimed, held)
-        for one in claimed.values():
-            self._deps.bus.publish(TUNNEL, f"{one.id} {one.replica_id}")
+        for tunnel in claimed.values():
+            self._deps.bus.publish(TUNNEL, f"{tunnel.id} {tunnel.replica_id}")
         return answers
 
     async def _release(self, ended: Sequence[tuple[ClusterId, int]]) -> list[None]:
         async with self._deps.store.write() as tx:
             rows = await tx.tunnels.lock({id for id, _ in ended})
-            mine = [one.id for one in rows if one.replica_id and (one.id, one.epoch) in ended]
+            mine = [row.id for row in rows if row.replica_id and (row.id, row.epoch) in ended]
             await tx.tunnels.change_each({id: {"replica_id": None} for id in mine})
         for id in mine:
             self._deps.bus.publish(TUNNEL, f"{id} ")
@@ -114,15 +117,22 @@ class Tunnels:
 
 
 async def _write(tx: Transaction, claimed: Mapping[str, Tunnel], known: Container[str]) -> None:
-    """In the order of ids. Conflict: another replica has claimed a new agent meanwhile."""
-    await tx.tunnels.change_each({id: _columns(one) for id, one in claimed.items() if id in known})
+    """Writes claims in the order of ids.
+
+    Conflict: another replica claimed a new agent meanwhile.
+    """
+    await tx.tunnels.change_each(
+        {id: _columns(tunnel) for id, tunnel in claimed.items() if id in known}
+    )
     try:
-        for id, one in sorted(claimed.items()):
+        for id, tunnel in sorted(claimed.items()):
             if id not in known:
-                await tx.tunnels.add(one)
+                await tx.tunnels.add(tunnel)
     except Conflict as error:
-        raise Conflict("two replicas have claimed a new agent at once: try again") from error
+        raise Conflict("two replicas claimed a new agent at the same time: try again") from error
 
 
-def _columns(one: Tunnel) -> dict[str, Any]:
-    return {field.name: getattr(one, field.name) for field in fields(one) if field.name != "id"}
+def _columns(tunnel: Tunnel) -> dict[str, Any]:
+    return {
+        field.name: getattr(tunnel, field.name) for field in fields(tunnel) if field.name != "id"
+    }

@@ -1,4 +1,4 @@
-"""What agents are to be told: for those that are looked at at the same time it is read at once."""
+"""Reads the desired state for agents; concurrent reads share one query."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,55 +16,58 @@ _A_CLUSTER_WEIGHS = 10
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A cluster, and some of its services; None: all of them."""
+    """A cluster, and some of its services; None: all services."""
 
     cluster_id: ClusterId
     services: Collection[str] | None = None
 
     @property
     def weight(self) -> int:
-        """About how much there is to read."""
+        """Approximate amount of data to read."""
         return _A_CLUSTER_WEIGHS if self.services is None else 1 + len(self.services)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a cluster should hold or let go of, and what is to be asked of its agent, oldest
-    first."""
+    """Desired state of a cluster's services, and pending commands of its agent, oldest first."""
 
     services: Sequence[Service] = ()
     commands: Sequence[Command] = ()
 
 
 class Wants:
-    """Reads what agents are to be told."""
+    """Reads the desired state of clusters."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._batches = Batches(self.read, weight=lambda one: one.weight)
+        self._batches = Batches(self.read, weight=lambda query: query.weight)
 
     async def of(self, cluster_id: ClusterId, services: Collection[str] | None = None) -> Wanted:
-        """What a cluster's agent is to be told of some services, or of all. Unavailable."""
+        """Desired state of some or all services of a cluster. Unavailable."""
         return await self._batches.ask(Asked(cluster_id, services))
 
     async def read(self, asked: Sequence[Asked]) -> list[Wanted]:
-        """The same for several."""
-        whole = {one.cluster_id for one in asked if one.services is None}
-        named = {id for one in asked if one.cluster_id not in whole for id in one.services or ()}
+        """Reads the desired state for a batch of clusters in one query."""
+        whole = {query.cluster_id for query in asked if query.services is None}
+        named = {
+            id for query in asked if query.cluster_id not in whole for id in query.services or ()
+        }
         async with self._store.read() as tx:
             found = await tx.services.select(cluster_id=whole, deleted_at=ANY) if whole else []
             if named:
                 found += await tx.services.select(id=named, deleted_at=ANY)
-            clusters = {one.cluster_id for one in asked}
+            clusters = {query.cluster_id for query in asked}
             commands = await tx.commands.select(cluster_id=clusters, state=CommandState.WAITING)
-        services = _by_cluster(one for one in found if one.sequence > 0 and not one.mirrored)
+        services = _by_cluster(
+            service for service in found if service.sequence > 0 and not service.mirrored
+        )
         waiting = _by_cluster(commands)
         return [
             Wanted(
-                [row for row in services.get(one.cluster_id, []) if _is_asked(one, row)],
-                waiting.get(one.cluster_id, []),
+                [row for row in services.get(query.cluster_id, []) if _is_asked(query, row)],
+                waiting.get(query.cluster_id, []),
             )
-            for one in asked
+            for query in asked
         ]
 
 
@@ -74,6 +77,6 @@ def _is_asked(asked: Asked, service: Service) -> bool:
 
 def _by_cluster(rows: Iterable[Row]) -> dict[ClusterId, list[Row]]:
     found: dict[ClusterId, list[Row]] = {}
-    for one in rows:
-        found.setdefault(one.cluster_id, []).append(one)
+    for row in rows:
+        found.setdefault(row.cluster_id, []).append(row)
     return found

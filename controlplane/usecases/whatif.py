@@ -1,4 +1,4 @@
-"""What a pipeline would have done in a past window, had its gates been others."""
+"""Replays of pipelines: the effect of other gates on a past time window."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,7 +16,8 @@ MOST_EVENTS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A stage and a release: when it was promoted, and when it would have been (None: not)."""
+    """A promotion of a release to a stage: its actual time, and its time in the replay (None:
+    never)."""
 
     stage: str
     release: str
@@ -27,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What would still wait before a stage at the end, and why."""
+    """A release that would still wait before a stage at the end, with the reason."""
 
     stage: str
     release: str
@@ -36,7 +37,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The two runs of one window; `begins_at` is the moment that the record allows."""
+    """The actual run and the replay; `begins_at` is the time of the first usable record."""
 
     begins_at: datetime
     steps: tuple[Step, ...]
@@ -53,9 +54,9 @@ class WhatIfs:
     async def run(
         self, actor: Actor, id: str, draft: PipelineDraft, since: datetime, until: datetime
     ) -> WhatIf:
-        """Replay `[since, until)` with the gates of a draft; stages must keep their names.
+        """Replays `[since, until)` with the gates of a draft; stages must keep their names.
 
-        Invalid: nothing was recorded then. LimitExceeded: too much was.
+        Invalid: nothing was recorded then. LimitExceeded: too many events.
         """
         view = await self._pipelines.get(actor, id)
         require(actor, Verb.READ, view.row.target)
@@ -65,11 +66,11 @@ class WhatIfs:
         spec = codec.pipeline_from_json(begin.spec or {})
         changed = _with_gates(spec, self._pipelines.gates_of(spec, draft))
         recorded = [
-            Recorded(one.at, tuple(codec.event_from_json(event) for event in one.events))
-            for one in records
-            if one.id >= begin.id and one.events
+            Recorded(record.at, tuple(codec.event_from_json(event) for event in record.events))
+            for record in records
+            if record.id >= begin.id and record.events
         ]
-        if sum(len(one.events) for one in recorded) > MOST_EVENTS:
+        if sum(len(entry.events) for entry in recorded) > MOST_EVENTS:
             raise LimitExceeded(f"more than {MOST_EVENTS:,} events: choose a shorter window")
         was = replay(spec, state, recorded, until)
         would = replay(changed, state, recorded, until)
@@ -78,26 +79,32 @@ class WhatIfs:
     async def _records(self, id: str, until: datetime) -> list[PipelineEvent]:
         async with self._deps.store.read() as tx:
             rows = await tx.pipeline_events.select(pipeline_id=id)
-        return sorted((one for one in rows if one.at < until), key=lambda one: one.id)
+        return sorted((row for row in rows if row.at < until), key=lambda row: row.id)
 
 
 def _beginning(records: list[PipelineEvent], since: datetime) -> PipelineEvent:
-    """The last record before the window that says where the pipeline stood, else the first."""
-    known = [one for one in records if one.spec is not None and one.state is not None]
+    """The last record before the window with the pipeline's spec and state, else the first."""
+    known = [record for record in records if record.spec is not None and record.state is not None]
     if not known:
-        raise Invalid("nothing was recorded of this pipeline in that time", field="since")
-    before = [one for one in known if one.at <= since]
+        raise Invalid("no events of this pipeline were recorded in that time", field="since")
+    before = [record for record in known if record.at <= since]
     return before[-1] if before else known[0]
 
 
 def _with_gates(spec: model.Pipeline, gates: dict[model.EdgeId, tuple]) -> model.Pipeline:
-    edges = tuple(replace(one, gates=gates.get(one.id, ())) for one in spec.edges)
+    edges = tuple(replace(edge, gates=gates.get(edge.id, ())) for edge in spec.edges)
     return model.validate(replace(spec, edges=edges))
 
 
 def _steps(spec: model.Pipeline, was: Replay, would: Replay) -> tuple[Step, ...]:
-    first = {(one.stage, one.release, one.back): one.at for one in was.promotions}
-    second = {(one.stage, one.release, one.back): one.at for one in would.promotions}
+    first = {
+        (promotion.stage, promotion.release, promotion.back): promotion.at
+        for promotion in was.promotions
+    }
+    second = {
+        (promotion.stage, promotion.release, promotion.back): promotion.at
+        for promotion in would.promotions
+    }
     return tuple(
         Step(spec.stage[key[0]].name, key[1], key[2], first.get(key), second.get(key))
         for key in {**first, **second}

@@ -1,4 +1,4 @@
-"""Finds locked packages, of Python and of the console, with vulnerabilities that are known.
+"""Finds known vulnerabilities of locked packages, of Python and of the console.
 
-Two tools ask their registries; no list of advisories lives here, and no check that is done offline.
+Two tools query their registries; there is no local list of advisories and no offline check.
 """

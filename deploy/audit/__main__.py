@@ -1,6 +1,7 @@
-"""python -m deploy.audit FOLDER: tells of known vulnerabilities of all locked packages.
+"""Lists known vulnerabilities of all locked packages: `python -m deploy.audit FOLDER`.
 
-0: none that is not borne. 1: some are. 75: a service cannot be asked, so nothing is known.
+Exit codes: 0 no vulnerabilities, or all accepted; 1 vulnerabilities found; 75 a service is not
+reachable.
 """
 
 import subprocess
@@ -17,7 +18,7 @@ UNKNOWN = 75
 
 
 def main(folder: Path, today: date, borne: Path = BORNE) -> int:
-    """Ask about everything; print what was found, and what could not be learned."""
+    """Audits all packages; prints findings and failures."""
     folder.mkdir(parents=True, exist_ok=True)
     locks = tracked("*.lock")
     asked: dict[str, Callable[[], Report]] = {
@@ -36,15 +37,15 @@ def main(folder: Path, today: date, borne: Path = BORNE) -> int:
         found += report.findings
         print(f"{name}: {report.packages} packages, {len(report.findings)} known vulnerabilities")
     standing, idle = judged(found, exemptions(borne, today), today)
-    for one in standing:
-        print(one)
+    for finding in standing:
+        print(finding)
     for each in () if silent else idle:
-        print(f"{borne.name}: {each.id} of {each.package} is not found any more: take it out")
+        print(f"{borne.name}: {each.id} of {each.package} is no longer found: remove it")
     return 1 if standing else UNKNOWN if silent else 0
 
 
 def tracked(pattern: str) -> list[Path]:
-    """Files of the repository by their names."""
+    """Tracked files of the repository that match a pattern."""
     done = subprocess.run(
         ["git", "ls-files", pattern], cwd=asking.ROOT, capture_output=True, text=True, check=True
     )

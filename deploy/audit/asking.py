@@ -1,6 +1,6 @@
-"""Runs the two tools: first with a release that is known to be vulnerable, then with ours.
+"""Runs the two tools: first on a release known to be vulnerable, then on our packages.
 
-A service that knows nothing of the former would call everything sound.
+The first run detects a service without data, which would report no vulnerabilities at all.
 """
 
 import json
@@ -25,9 +25,9 @@ OF_NODE = {"minimist": "0.0.8"}
 
 
 def python(locks: list[Path], folder: Path) -> Report:
-    """What is known of all that lock files name for this system; the tool is kept in `folder`.
+    """Audits the packages of lock files for this system; installs the tool in `folder`.
 
-    Unanswered: it could not be installed, or its service tells nothing.
+    Unanswered: the tool could not be installed, or its service has no data.
     """
     tools = installed(folder / "tools")
 
@@ -50,13 +50,13 @@ def python(locks: list[Path], folder: Path) -> Report:
 
 
 def node(project: Path) -> Report:
-    """What is known of all that a package-lock.json names.
+    """Audits the packages of a package-lock.json.
 
-    Unanswered: there is no npm, or its registry tells of no advisories.
+    Unanswered: npm is not installed, or its registry has no advisories.
     """
     npm = shutil.which("npm")
     if npm is None:
-        raise Unanswered("there is no npm")
+        raise Unanswered("npm is not installed")
 
     def ask(folder: Path) -> Report:
         words = [npm, "audit", "--package-lock-only", "--json", "--silent"]
@@ -70,20 +70,20 @@ def node(project: Path) -> Report:
 
 def _check_sight(ask: Callable[[], Report]) -> None:
     if not ask().findings:
-        raise Unanswered("the service does not know of a vulnerability that all others know of")
+        raise Unanswered("the service does not report a well-known vulnerability")
 
 
 def write_project(folder: Path, packages: dict[str, str]) -> None:
-    """Make `folder` an npm project that is locked to these versions."""
+    """Writes an npm project that locks these versions to `folder`."""
     project = {"name": "known", "version": "1.0.0", "dependencies": packages}
     (folder / "package.json").write_text(json.dumps(project))
-    named = {f"node_modules/{name}": {"version": one} for name, one in packages.items()}
+    named = {f"node_modules/{name}": {"version": package} for name, package in packages.items()}
     lock = {"lockfileVersion": 3, "requires": True, "packages": {"": project, **named}}
     (folder / "package-lock.json").write_text(json.dumps({**project, **lock}))
 
 
 def installed(folder: Path) -> Path:
-    """The folder with the tool for Python, beside and not among the product's own packages."""
+    """Installs pip-audit in its own folder, apart from the product's packages."""
     mark = folder / ".lock"
     if mark.exists() and mark.read_text() == TOOLS.read_text():
         return folder
@@ -102,7 +102,7 @@ def _pip() -> list[str]:
 
 
 def _said(words: list[str], folder: Path, variables: dict[str, str]) -> str:
-    """Standard output, or, where there is none, the complaint; these tools fail by finding."""
+    """Returns standard output, else standard error: the tools exit with an error for findings."""
     try:
         done = subprocess.run(
             words,
@@ -114,5 +114,5 @@ def _said(words: list[str], folder: Path, variables: dict[str, str]) -> str:
             timeout=SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise Unanswered(f"no answer within {SECONDS} s") from None
+        raise Unanswered(f"no response within {SECONDS} s") from None
     return done.stdout or done.stderr

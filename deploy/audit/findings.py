@@ -1,4 +1,4 @@
-"""What the tools have found, in one form, and which of it is borne for a while."""
+"""Findings of the tools in one form, and temporarily accepted risks."""
 
 import json
 import tomllib
@@ -13,12 +13,12 @@ LONGEST = timedelta(days=180)
 
 
 class Unanswered(Exception):
-    """Nobody could be asked, or what was answered is no answer: nothing is known then."""
+    """A service was not reachable, or returned an unusable response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One known vulnerability of one package; `ids`: its names in all lists that have it."""
+    """Known vulnerability of one package; `ids`: its ids in all databases."""
 
     package: str
     version: str
@@ -33,7 +33,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How many packages were asked about, and what is known of them."""
+    """Number of audited packages, and their vulnerabilities."""
 
     packages: int
     findings: tuple[Finding, ...]
@@ -41,7 +41,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """A finding that does not apply here, why, and the day on which it is judged anew."""
+    """Accepted risk: a finding that does not apply here, until it must be reviewed."""
 
     id: str
     package: str
@@ -50,27 +50,27 @@ class Exemption:
 
 
 def from_pip_audit(text: str) -> Report:
-    """What `pip-audit -f json` printed. Unanswered: of some package nothing could be learned."""
+    """Parses the output of `pip-audit -f json`. Unanswered: a package was skipped."""
     answered = _object(text, "dependencies")["dependencies"]
-    # The tool takes those for sound of which its service knows nothing.
-    if skipped := [one["skip_reason"] for one in answered if "skip_reason" in one]:
+    # pip-audit reports packages unknown to its service as having no vulnerabilities.
+    if skipped := [answer["skip_reason"] for answer in answered if "skip_reason" in answer]:
         raise Unanswered(skipped[0])
     found = [
         Finding(
-            package=one["name"],
-            version=one["version"],
+            package=answer["name"],
+            version=answer["version"],
             ids=(known["id"], *sorted(known.get("aliases", ()))),
             title=known.get("description", ""),
             remedy=_fixed_in(known["fix_versions"]),
         )
-        for one in answered
-        for known in one["vulns"]
+        for answer in answered
+        for known in answer["vulns"]
     ]
     return Report(len(answered), tuple(found))
 
 
 def from_npm(text: str) -> Report:
-    """What `npm audit --json` printed. Unanswered: its registry tells of no advisories."""
+    """Parses the output of `npm audit --json`. Unanswered: the registry has no advisories."""
     told = _object(text, "vulnerabilities")
     found = [
         Finding(
@@ -78,38 +78,40 @@ def from_npm(text: str) -> Report:
             version=known["range"],
             ids=(known["url"].rpartition("/")[2],),
             title=known["title"],
-            remedy=_replaced_by(one["fixAvailable"]),
+            remedy=_replaced_by(package["fixAvailable"]),
         )
-        for one in told["vulnerabilities"].values()
-        for known in one["via"]
-        # A text names a package in this list through which another one is reached.
+        for package in told["vulnerabilities"].values()
+        for known in package["via"]
+        # A string names another package of this list, through which this one is vulnerable.
         if not isinstance(known, str)
     ]
     return Report(told["metadata"]["dependencies"]["total"], tuple(found))
 
 
 def exemptions(path: Path, today: date) -> list[Exemption]:
-    """What is borne. ValueError: an entry lacks a reason, or ends too far ahead."""
-    listed = [Exemption(**one) for one in tomllib.loads(path.read_text()).get("borne", ())]
-    for one in listed:
-        if not one.reason.strip():
-            raise ValueError(f"{path.name}: {one.id} says no reason")
-        if one.until > today + LONGEST:
-            raise ValueError(f"{path.name}: {one.id} ends more than {LONGEST.days} days from now")
+    """Reads the accepted risks. ValueError: an entry has no reason, or ends too late."""
+    listed = [Exemption(**entry) for entry in tomllib.loads(path.read_text()).get("borne", ())]
+    for exemption in listed:
+        if not exemption.reason.strip():
+            raise ValueError(f"{path.name}: {exemption.id} has no reason")
+        if exemption.until > today + LONGEST:
+            raise ValueError(
+                f"{path.name}: {exemption.id} ends more than {LONGEST.days} days from now"
+            )
     return listed
 
 
 def judged(
     findings: Iterable[Finding], borne: Iterable[Exemption], today: date
 ) -> tuple[list[Finding], list[Exemption]]:
-    """Which findings are not borne today, and which exemptions have nothing to bear any more."""
+    """Returns findings that are not accepted today, and exemptions without a finding."""
     found, listed = list(findings), list(borne)
     standing = [
-        one
-        for one in found
-        if not any(today <= each.until and _is_of(each, one) for each in listed)
+        finding
+        for finding in found
+        if not any(today <= each.until and _is_of(each, finding) for each in listed)
     ]
-    idle = [each for each in listed if not any(_is_of(each, one) for one in found)]
+    idle = [each for each in listed if not any(_is_of(each, finding) for finding in found)]
     return standing, idle
 
 
@@ -125,7 +127,7 @@ def _object(text: str, needed: str) -> dict[str, Any]:
     if not isinstance(told, dict) or needed not in told:
         said = told.get("message", text) if isinstance(told, dict) else text
         last = str(said).strip().rpartition("\n")[2]
-        raise Unanswered(last[:200] or "the tool said nothing")
+        raise Unanswered(last[:200] or "the tool printed nothing")
     return told
 
 

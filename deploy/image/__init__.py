@@ -1,5 +1,5 @@
-"""Builds the image of deploy/Containerfile as an OCI archive, without an engine or any rights.
+"""Builds the image of deploy/Containerfile as an OCI archive, without an engine or privileges.
 
-Debian's packages are opened, not installed: nothing of them runs while it is built, so that any
-machine builds for every architecture. Nothing of the product is imported here.
+Debian's packages are extracted, not installed: none of their code runs, so that any machine can
+build for every architecture. The package imports no product code.
 """

@@ -1,4 +1,4 @@
-"""python -m deploy.image [--arch amd64 --arch arm64] FOLDER: an OCI archive in this folder."""
+"""Builds an OCI archive: `python -m deploy.image [--arch amd64 --arch arm64] FOLDER`."""
 
 import argparse
 import re
@@ -19,7 +19,7 @@ FILE = Path(__file__).parents[1] / "Containerfile"
 
 
 def config() -> dict[str, Any]:
-    """How the program is started: what the last stage of the Containerfile says."""
+    """Configuration of the image, from the last stage of the Containerfile."""
     last = FILE.read_text().rpartition("\nFROM ")[2]
 
     def said(word: str) -> str:
@@ -41,19 +41,26 @@ def config() -> dict[str, Any]:
 
 
 def moment() -> int:
-    """When the commit was made that is built: the same image comes of the same commit."""
+    """Time of the built commit, which makes the image reproducible."""
     shown = ["git", "log", "-1", "--format=%ct"]
     return int(subprocess.run(shown, capture_output=True, text=True, check=True).stdout)
 
 
 def build(architectures: list[str], folder: Path, level: int = 6) -> Path:
-    """The archive's path; what it is doing is told on standard error. `level`: of packing."""
+    """Builds the archive; returns its path. Prints progress to standard error.
+
+    `level`: gzip compression level.
+    """
     layout = Layout(moment(), level)
-    for one in architectures:
-        print(f"{one}: packages of Debian", file=sys.stderr, flush=True)
-        system = skeleton() | debian.opened(debian.fetch(one, CACHE / one))
-        print(f"{one}: packages of Python, and the program", file=sys.stderr, flush=True)
-        layout.add(one, config(), [system, program.tree(one)])
+    for architecture in architectures:
+        print(f"{architecture}: fetching Debian packages", file=sys.stderr, flush=True)
+        system = skeleton() | debian.opened(debian.fetch(architecture, CACHE / architecture))
+        print(
+            f"{architecture}: installing Python packages and the program",
+            file=sys.stderr,
+            flush=True,
+        )
+        layout.add(architecture, config(), [system, program.tree(architecture)])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"towline-{__version__}.oci.tar"
     digest = layout.write(path, __version__)

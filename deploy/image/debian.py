@@ -1,4 +1,4 @@
-"""Packages of Debian, fetched by apt for any architecture, whose scripts are not run."""
+"""Fetches Debian packages with apt for any architecture, and extracts them without scripts."""
 
 import io
 import re
@@ -19,7 +19,7 @@ WANTED = (
     "openssh-client",
     "python3-minimal",
 )
-# What these depend on only to be installed, or for commands that nothing here runs.
+# Dependencies that are only needed for installation, or for unused commands.
 LEFT_OUT = re.compile(
     r"(adduser|debconf|debianutils|dpkg|gcc-\d+-base|git-man|lib(acl1|audit.*|cap-ng0|db5\.3.*|error-perl"
     r"|gdbm.*|nsl2|pam.*|perl.*|readline.*|semanage.*|sepol.*|tirpc.*)|media-types|openssl|passwd|perl.*"
@@ -29,25 +29,25 @@ _DROPPED = re.compile(
     r"usr/share/(bash-completion|bug|doc/(?!.*/copyright$)|doc-base|gitweb|info|lintian|locale|man|perl5)"
     r"|usr/sbin/|usr/lib/systemd|etc/(cron|init|systemd)"
 )
-# Of a package with a hundred programs, those that git is started by.
+# The programs of git that are used, out of about a hundred in its package.
 ONLY = {"coreutils": re.compile(r"usr/bin/(env|nice)$|usr/share/doc/")}
 _AUTHORITIES = "usr/share/ca-certificates/mozilla/"
 
 
 def fetch(architecture: str, cache: Path) -> list[Path]:
-    """The packages and all that they need, verified by apt against the archive's keys."""
+    """Fetches the packages and their dependencies; apt verifies them with the archive's keys."""
     for name in ("state/lists/partial", "cache/archives/partial", "cache/none/partial"):
         (cache / name).mkdir(parents=True, exist_ok=True)
     (cache / "state" / "status").touch()
     _apt(architecture, cache, "update")
     _apt(architecture, cache, "install", "--download-only", "--yes", *WANTED)
-    # Asked beside an empty folder: what is there already is not told, and of some of it an earlier
-    # run has left older versions.
+    # Uses an empty folder: apt does not list packages that are already in the cache, and an earlier
+    # run may have left older versions there.
     nothing = ("-o", "Dir::Cache::Archives=none")
     asked = _apt(architecture, cache, "install", "--print-uris", "--yes", *nothing, *WANTED)
     names = re.findall(r"^'[^']*' (\S+\.deb) ", asked, re.MULTILINE)
     archives = cache / "cache" / "archives"
-    return [archives / one for one in sorted(names) if not LEFT_OUT.match(one)]
+    return [archives / name for name in sorted(names) if not LEFT_OUT.match(name)]
 
 
 def _apt(architecture: str, cache: Path, *words: str) -> str:
@@ -69,7 +69,7 @@ def _apt(architecture: str, cache: Path, *words: str) -> str:
 
 
 def opened(packages: list[Path]) -> dict[str, Entry]:
-    """All their files, with the one file of authorities that a package's script would write."""
+    """Extracts all files, and adds the CA bundle that a package's script would write."""
     tree: dict[str, Entry] = {}
     for package in packages:
         tree |= dict(_files(package))
@@ -93,7 +93,7 @@ def _files(package: Path) -> Iterator[tuple[str, Entry]]:
             path = placed(head.name)
             if head.isdir() or _DROPPED.match(path) or (only and not only.match(path)):
                 continue
-            # Nobody here becomes another user by a program's bits.
+            # Clears setuid and setgid bits: no program needs them.
             mode = head.mode & 0o755
             if head.issym():
                 yield path, Entry(link=head.linkname, mode=0o777)

@@ -1,4 +1,4 @@
-"""An archive as the OCI image layout has it (opencontainers/image-spec, image-layout.md)."""
+"""Writes archives in the OCI image layout (opencontainers/image-spec, image-layout.md)."""
 
 import gzip
 import hashlib
@@ -23,9 +23,9 @@ Json = dict[str, Any]
 
 @dataclass
 class Layout:
-    """Blobs by their digest. `moment` is when all of it was made, in seconds since 1970.
+    """Blobs by digest. `moment`: creation time in seconds since 1970.
 
-    Layers are packed by gzip at `level`; 0 leaves them as they are.
+    `level`: gzip level of layers; 0 disables compression.
     """
 
     moment: int
@@ -34,7 +34,7 @@ class Layout:
     manifests: list[Json] = field(default_factory=list)
 
     def add(self, architecture: str, config: Mapping[str, Any], layers: Sequence[Tree]) -> None:
-        """An image for one architecture."""
+        """Adds an image for one architecture."""
         made = [archive(tree, self.moment) for tree in layers]
         when = datetime.fromtimestamp(self.moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         document = {
@@ -42,14 +42,14 @@ class Layout:
             "os": "linux",
             "created": when,
             "config": dict(config),
-            "rootfs": {"type": "layers", "diff_ids": [_digest(one) for one in made]},
+            "rootfs": {"type": "layers", "diff_ids": [_digest(layer) for layer in made]},
             "history": [{"created": when} for _ in made],
         }
         manifest = {
             "schemaVersion": 2,
             "mediaType": _MANIFEST,
             "config": self._put(_CONFIG, _json(document)),
-            "layers": [self._put_layer(one) for one in made],
+            "layers": [self._put_layer(layer) for layer in made],
         }
         described = self._put(_MANIFEST, _json(manifest))
         self.manifests.append(
@@ -57,7 +57,7 @@ class Layout:
         )
 
     def write(self, path: Path, name: str) -> str:
-        """Write the archive; the digest of its index, which names the image."""
+        """Writes the archive; returns the digest of its index, which identifies the image."""
         index = _json({"schemaVersion": 2, "mediaType": _INDEX, "manifests": self.manifests})
         named = self._put(_INDEX, index)
         named["annotations"] = {"org.opencontainers.image.ref.name": name}
@@ -83,7 +83,7 @@ class Layout:
 
 
 def unpack(path: Path, architecture: str, folder: Path) -> Json:
-    """Lay an image's files out in a folder, as an engine does; its configuration."""
+    """Extracts an image's files to a folder, as an engine does; returns its configuration."""
     with tarfile.open(path) as tar:
 
         def blob(described: Json) -> bytes:

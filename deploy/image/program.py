@@ -1,4 +1,4 @@
-"""The program and Python's packages, from the lock file, for any architecture."""
+"""Installs the program and the locked Python packages for any architecture."""
 
 import compileall
 import importlib
@@ -17,13 +17,13 @@ from packaging.markers import Marker
 from deploy.image.tree import Entry
 
 ROOT = Path(__file__).parents[2]
-# Debian's Python, and the directory that it looks into also when it is run isolated.
+# Debian's Python, and its package directory, which it also uses in isolated mode.
 PYTHON = (3, 11)
 PYTHON_FULL = "3.11.2"
 PLACE = "usr/lib/python3/dist-packages"
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _GLIBC = ("2_36", "2_35", "2_34", "2_31", "2_28", "2_27", "2_24", "2_17")
-# Big, and little of them is ever imported: their bytecode would be a fifth of the image.
+# Large packages with few imported modules: their bytecode would be a fifth of the image.
 _NOT_COMPILED = re.compile(r"/(kubernetes|babel|pygments)/")
 _START = """#!/usr/bin/python3
 import sys
@@ -36,7 +36,7 @@ _SCRIPTS = {"towline": "towline.cli", "towline-kubectl-login": "towline.kubectl_
 
 
 def tree(architecture: str) -> dict[str, Entry]:
-    """What is installed of Python, and the commands."""
+    """Files of the Python packages and the commands."""
     with TemporaryDirectory() as folder:
         target = Path(folder) / "packages"
         _install(architecture, target)
@@ -51,10 +51,10 @@ def tree(architecture: str) -> dict[str, Entry]:
 def _install(architecture: str, target: Path) -> None:
     machine = _MACHINES[architecture]
     platforms = [f"manylinux_{glibc}_{machine}" for glibc in _GLIBC] + [f"manylinux2014_{machine}"]
-    tags = [word for one in platforms for word in ("--platform", one)]
+    tags = [word for platform in platforms for word in ("--platform", platform)]
     tags += ["--implementation", "cp", "--python-version", ".".join(map(str, PYTHON))]
     tags += [
-        word for one in (f"cp{PYTHON[0]}{PYTHON[1]}", "abi3", "none") for word in ("--abi", one)
+        word for abi in (f"cp{PYTHON[0]}{PYTHON[1]}", "abi3", "none") for word in ("--abi", abi)
     ]
     common = [
         "install",
@@ -73,7 +73,7 @@ def _install(architecture: str, target: Path) -> None:
 
 
 def _console() -> dict[str, Entry]:
-    """What `make console` has built; without it the start page says so."""
+    """Files of `make console`; without them, the start page says so."""
     built = ROOT / "console" / "dist"
     files = [path for path in built.rglob("*") if path.is_file()]
     return {
@@ -85,7 +85,7 @@ def _console() -> dict[str, Entry]:
 
 
 def locked(text: str, machine: str) -> str:
-    """The lock file for the image's Python: pip takes markers to mean the one that it runs on."""
+    """Evaluates the lock file's markers for the image's Python, as pip uses the running one."""
     there = {
         "implementation_name": "cpython",
         "platform_machine": machine,
@@ -105,11 +105,11 @@ def locked(text: str, machine: str) -> str:
 
 def _pip(*words: str) -> None:
     if find_spec("pip") is None:
-        # Environments that uv has made have none.
+        # Environments created by uv have no pip.
         subprocess.run([sys.executable, "-m", "ensurepip"], check=True, stdout=subprocess.DEVNULL)
         importlib.invalidate_caches()
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
-    # The console is built once, by make, and not for each wheel.
+    # make builds the console once, instead of once per wheel.
     env = os.environ | {"CONSOLE_BUILD": "skip"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env)
     if done.returncode:
@@ -117,7 +117,7 @@ def _pip(*words: str) -> None:
 
 
 def _compile(target: Path) -> None:
-    """Bytecode that is never checked against its source, where this Python makes the right one."""
+    """Compiles unchecked bytecode, if this Python has the version of the image."""
     if sys.version_info[:2] == PYTHON:
         compileall.compile_dir(
             str(target),

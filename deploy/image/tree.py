@@ -1,4 +1,4 @@
-"""Files of an image: where they lie, whose they are; the same bytes whenever they are written."""
+"""File tree of an image with owners and modes, written as a reproducible tar."""
 
 import io
 import tarfile
@@ -23,14 +23,14 @@ Tree = Mapping[str, Entry]
 
 
 def placed(path: str) -> str:
-    """Where a package's file lies in a system whose /bin, /lib and so on are those of /usr."""
+    """Maps a package's path to a merged-/usr system."""
     clean = str(PurePosixPath(path.lstrip("./")))
     first = clean.partition("/")[0]
     return f"usr/{clean}" if first in _MERGED else clean
 
 
 def skeleton() -> dict[str, Entry]:
-    """What no package brings: links of the merged /usr, the user, folders to write and mount."""
+    """Files that no package contains: links of the merged /usr, the user, writable folders."""
     tree = {name: Entry(link=f"usr/{name}", mode=0o777) for name in _MERGED}
     tree |= {
         "etc/passwd": _text(
@@ -53,7 +53,7 @@ def _text(text: str) -> Entry:
 
 
 def archive(tree: Tree, moment: int) -> bytes:
-    """A tar file with all of it, in order."""
+    """Writes a sorted tar file of the tree."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path, entry in sorted(_with_parents(tree).items()):

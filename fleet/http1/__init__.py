@@ -1,4 +1,4 @@
-"""What both ends of the door must know of HTTP/1.1 (RFC 9112): where a body or an answer ends.
+"""HTTP/1.1 framing (RFC 9112) for both ends of the Kubernetes proxy.
 
-Bytes in, verdicts out; no sockets, no routing, no rewriting belong here.
+Finds the end of bodies and responses in bytes. No sockets, routing or rewriting here.
 """

@@ -9,13 +9,13 @@ _TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\Z")
 
 
 class BadChunk(Exception):
-    """The body is not chunked as the RFC says."""
+    """The body violates the chunked encoding of the RFC."""
 
 
 class ChunkedReader:
-    """Takes bytes of a body as they come; `done` when its last chunk and trailers are in.
+    """Reads the bytes of a body; `done` is true after the last chunk and the trailers.
 
-    Chunk extensions and trailers are checked for form and dropped.
+    Checks the form of chunk extensions and trailers, then drops them.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class ChunkedReader:
         self._trailers = 0
 
     def take(self, data: bytes) -> tuple[int, list[bytes]]:
-        """How many of these bytes belong to the body, and the payload in them."""
+        """Returns the number of bytes that belong to the body, and their payload."""
         at, payload = 0, []
         while at < len(data) and not self.done:
             if self._left:
@@ -54,13 +54,13 @@ class ChunkedReader:
     def _on_size(self, line: bytes) -> None:
         match = _SIZE.match(line)
         if match is None:
-            raise BadChunk("a chunk without a proper size")
+            raise BadChunk("a chunk has no valid size")
         self._left = int(match[1], 16)
         self._step = self._on_chunk_end if self._left else self._on_trailer
 
     def _on_chunk_end(self, line: bytes) -> None:
         if line:
-            raise BadChunk("a chunk longer than its size")
+            raise BadChunk("a chunk is longer than its size")
         self._step = self._on_size
 
     def _on_trailer(self, line: bytes) -> None:
@@ -68,4 +68,4 @@ class ChunkedReader:
         if not line:
             self.done = True
         elif self._trailers > MAX_TRAILERS or not _TRAILER.match(line):
-            raise BadChunk("bad trailers behind a chunked body")
+            raise BadChunk("bad trailers after a chunked body")

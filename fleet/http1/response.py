@@ -1,4 +1,4 @@
-"""Following the bytes of an answer without changing them: its status, its framing, its end."""
+"""Observes the bytes of a response without changing them: status, framing and end."""
 
 from collections.abc import Callable
 
@@ -12,15 +12,15 @@ SWITCHING = 101
 
 
 class BadResponse(Exception):
-    """The bytes are not exactly one answer to the request that was sent."""
+    """The bytes are not exactly one response to the request."""
 
 
 class ResponseObserver:
-    """Sees the answer to one request and says where it ends.
+    """Observes the response to one request and detects its end.
 
-    `status` is the final one, None before it is known; `complete`: the last byte has been seen;
-    `upgraded`: it was a 101 that the request asked for, what follows is raw. `keep_alive`: the
-    connection may be used again afterwards.
+    `status` is the final status, None until it is known. `complete` is true after the last
+    byte. `upgraded` means a requested 101: raw bytes follow. `keep_alive` means that the
+    connection can be reused.
     """
 
     def __init__(self, *, head_request: bool = False, upgrade: bool = False) -> None:
@@ -28,8 +28,8 @@ class ResponseObserver:
         self.complete = self.upgraded = self.keep_alive = self.close_delimited = False
         self._head_request, self._may_upgrade = head_request, upgrade
         self._partial = b""
-        # Neither a method of this one nor, once it is of no more use, the parser, which holds some:
-        # what refers to itself is freed late.
+        # Hold no bound method, and drop the parser, which holds some, after its last use: reference
+        # cycles are freed late.
         self._body: _Reading | None = None
         self._parser: httptools.HttpResponseParser | None = None
         self._length: int | None = None
@@ -39,15 +39,15 @@ class ResponseObserver:
 
     @property
     def between_events(self) -> bool:
-        """A stream of JSON lines in chunks stands right behind a line: it may be ended here."""
+        """True if a chunked stream of JSON lines is at the end of a line and can be ended here."""
         if not self._chunked or self.complete or not self._json or self._encoded:
             return False
         return not self._tail or self._tail.endswith(b"\n\r\n")
 
     def feed(self, data: Buffer) -> Buffer:
-        """The bytes that may be passed on now: a head only once it is whole.
+        """Returns the bytes that may be forwarded now; a head only once it is complete.
 
-        Raises BadResponse when they go beyond the answer or are none.
+        Raises BadResponse for bytes that are malformed or beyond the end of the response.
         """
         if self._body is None:
             return self._read_heads(data)
@@ -55,11 +55,11 @@ class ResponseObserver:
         return data
 
     def end(self, *, close: bool) -> None:
-        """No more bytes will come. Raises BadResponse if some are missing."""
+        """Ends the input. Raises BadResponse if the response is incomplete."""
         if self.upgraded or self.complete:
             return
         if not (close and self.close_delimited):
-            raise BadResponse("the answer was cut off")
+            raise BadResponse("the response was cut off")
         self.complete = True
 
     def _read_heads(self, data: Buffer) -> Buffer:
@@ -70,7 +70,7 @@ class ResponseObserver:
             if end < 0:
                 self._partial = text[at:]
                 if len(self._partial) > MAX_HEAD:
-                    raise BadResponse("the head of the answer is too long")
+                    raise BadResponse("the response head is too long")
                 return text[:at]
             self._on_head(text[at : end + 4])
             at = end + 4
@@ -88,10 +88,10 @@ class ResponseObserver:
         except httptools.HttpParserUpgrade:
             status = SWITCHING
         except httptools.HttpParserError as error:
-            raise BadResponse(f"the head of the answer is broken: {error}") from None
+            raise BadResponse(f"the response head is malformed: {error}") from None
         status = status or parser.get_status_code()
         if not self._head_seen:
-            raise BadResponse("the answer does not start with a head")
+            raise BadResponse("the response does not start with a head")
         if status >= 200:
             self.status = status
             self._body = self._framing(status)
@@ -102,7 +102,7 @@ class ResponseObserver:
 
     def _on_switch(self) -> None:
         if not self._may_upgrade:
-            raise BadResponse("an upgrade that was not asked for")
+            raise BadResponse("unrequested upgrade")
         self.status, self.upgraded = SWITCHING, True
         self._body = ResponseObserver._on_raw
 
@@ -133,7 +133,7 @@ class ResponseObserver:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            raise BadResponse(f"the chunks of the answer are broken: {error}") from None
+            raise BadResponse(f"the response chunks are malformed: {error}") from None
         self._tail = (self._tail + data[-6:])[-6:]
         if self.complete:
             self._parser = None
@@ -141,7 +141,7 @@ class ResponseObserver:
                 self._on_excess(data)
 
     def _ends_exactly(self) -> bool:
-        """The parser skips empty lines behind a message, so the last bytes are looked at."""
+        """Checks the last bytes, because the parser skips empty lines after a message."""
         return self._tail.endswith(END_OF_HEAD) and self._tail != b"\r\n\r\n\r\n"
 
     def _on_raw(self, data: Buffer) -> None:
@@ -149,13 +149,13 @@ class ResponseObserver:
 
     def _on_excess(self, data: Buffer) -> None:
         if data:
-            raise BadResponse("bytes beyond the end of the answer")
+            raise BadResponse("bytes beyond the end of the response")
 
     # Callbacks of httptools
 
     def on_message_begin(self) -> None:
         if self._head_seen:
-            raise BadResponse("a second answer")
+            raise BadResponse("a second response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._head_seen:
@@ -169,7 +169,7 @@ class ResponseObserver:
             self._encoded = True
         elif lower == b"transfer-encoding":
             if value.strip().lower() != b"chunked":
-                raise BadResponse("a transfer encoding other than chunked")
+                raise BadResponse("unsupported transfer encoding: only chunked is supported")
             self._chunked = True
 
     def on_headers_complete(self) -> None:

@@ -1,4 +1,5 @@
-"""One HTTP/2 connection as gRPC uses it, from either end and without a socket (RFC 9113).
+"""The part of HTTP/2 (RFC 9113) that gRPC uses, for client and server, without sockets.
 
-Nothing here knows of messages, calls or agents; what is rare goes by the book, DATA goes fast.
+Nothing here knows messages, calls or agents. DATA frames take a fast path; all other frames
+follow the RFC step by step.
 """

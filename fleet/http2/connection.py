@@ -1,4 +1,4 @@
-"""A connection: frames in, frames out, many streams, bounded in all that a stranger may send."""
+"""An HTTP/2 connection: frames, streams, and limits on everything that a client may send."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -41,13 +41,13 @@ MOST_HEADERS = 16 << 10
 MOST_TABLE = 4096
 _TOP_UP = 1 << 29
 _MOST_REPLIES = 1000
-# What frames without a body cost of the allowance of a second: a ping as much as ten windows.
+# Costs of frames without a body, taken from the allowance of one second.
 _ALLOWANCE = 20_000
 _COSTS = {WINDOW_UPDATE: 1, RST_STREAM: 40}
 _COST = 10
-# Headers take a while to read: each 64 bytes of them cost one more.
+# Headers are expensive to decode: every 64 bytes cost one more.
 _COSTLY_HEADERS = 6
-# Never kept in a table, on no hop (RFC 7541, 7.1.3).
+# Never indexed in a header table, on any hop (RFC 7541, 7.1.3).
 _SECRET = frozenset({"authorization"})
 
 
@@ -60,8 +60,8 @@ class Transport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one end lets the other do. `streams`: calls at a time; `window`: bytes that a stream
-    may send before anybody has read of it; `frame`: the largest frame, in bytes."""
+    """Limits on the peer. `streams`: concurrent streams; `window`: unread bytes of one stream;
+    `frame`: bytes of the largest frame."""
 
     streams: int = 64
     window: int = FIRST_WINDOW
@@ -69,11 +69,11 @@ class Limits:
 
 
 class Connection:
-    """Either end. `accept` is told of each stream that the far side opens, with its headers, and
-    must set its receiver; without it this end is the client, which opens them.
+    """One end of a connection: a server with `accept`, a client without.
 
-    The owner hands in what arrives (`receive`), when the transport is full and when it is not
-    (`pause`, `resume`), and that it is gone (`lost`).
+    `accept` gets each stream that the peer opens, with its headers, and must set the stream's
+    receiver. The owner reports received bytes (`receive`), a full and a writable transport
+    (`pause`, `resume`) and its loss (`lost`).
     """
 
     def __init__(
@@ -116,10 +116,10 @@ class Connection:
             WINDOW_UPDATE: self._on_window_update,
         }
 
-    # What the owner says
+    # Called by the owner
 
     def begin(self) -> None:
-        """Say the first words: preface, settings, and that the connection itself has no window."""
+        """Sends preface and settings, and opens the connection's window as far as possible."""
         limits = self._limits
         values = {
             Setting.INITIAL_WINDOW_SIZE: limits.window,
@@ -135,7 +135,7 @@ class Connection:
         self.write(first + frames.settings(values) + wide)
 
     def receive(self, data: bytes) -> None:
-        """Bytes have come. A breach of the protocol ends the connection."""
+        """Processes received bytes. A protocol violation ends the connection."""
         if self.closed:
             return
         if self._pieces:
@@ -150,43 +150,43 @@ class Connection:
         except Breach as breach:
             self.fail(breach.code, str(breach))
         except hpack.HPACKError:
-            # What it says quotes them, tokens and all.
-            self.fail(ErrorCode.COMPRESSION_ERROR, "headers that cannot be read")
+            # The error's message quotes the headers, tokens included.
+            self.fail(ErrorCode.COMPRESSION_ERROR, "malformed headers")
         else:
             if rest:
                 self._pieces.append(rest)
                 self._size = len(rest)
 
     def pause(self) -> None:
-        """The transport is full."""
+        """Notes that the transport is full."""
         self.paused = True
 
     def resume(self) -> None:
-        """The transport has room again."""
+        """Notes that the transport is writable again, and resumes the streams."""
         self.paused = False
         self._replies = 0
         streams = list(self.streams.values())
-        # Who is told first may take all the room: let it be another one each time.
+        # The first stream may take all the room: choose another one each time.
         random.shuffle(streams)
         for stream in streams:
             if not stream.blocked and not stream.over:
                 stream.receiver.on_room()
 
     def lost(self, reason: str) -> None:
-        """The transport is gone: so is every stream."""
+        """Ends every stream after the loss of the transport."""
         self.closed = True
         self.reason = self.reason or reason
         self._drop(tuple(self.streams.values()), ErrorCode.CONNECT_ERROR)
 
-    # What is above asks
+    # Called by the layer above
 
     @property
     def usable(self) -> bool:
-        """Whether new streams may be opened."""
+        """True if new streams may be opened."""
         return not (self.closed or self.going) and self._next_id < ID_MASK
 
     def open(self, headers: Headers) -> Stream:
-        """A new stream, whose receiver is to be set at once. Only where `usable`."""
+        """Opens a stream; the caller sets its receiver at once. Requires `usable`."""
         stream = Stream(self, self._next_id, self._limits.window, self._first_window)
         self._next_id += 2
         self.streams[stream.id] = stream
@@ -194,24 +194,24 @@ class Connection:
         return stream
 
     def trust(self, frame_size: int) -> None:
-        """Who the far side is has been shown: it may send frames of this size."""
+        """Raises the frame size limit after the peer has authenticated."""
         if frame_size > self._frame_limit and not self.closed:
             self._frame_limit = frame_size
             self.write(frames.settings({Setting.MAX_FRAME_SIZE: frame_size}))
 
     def ping(self) -> None:
-        """Have the far side say something."""
+        """Sends a PING, which the peer must answer."""
         self.write(frames.frame(PING, 0, 0, bytes(8)))
 
     def go_away(self, text: str) -> None:
-        """No new streams; the connection ends when the open ones have."""
+        """Refuses new streams and closes the connection after the last open one."""
         if not self.closed and not self.going:
             self.going = True
             self.write(frames.goaway(self._last_id, ErrorCode.NO_ERROR, text))
             self._close_if_done()
 
     def fail(self, code: ErrorCode, text: str) -> None:
-        """End the connection and tell why."""
+        """Closes the connection with an error code and a reason."""
         if self.closed:
             return
         self.write(frames.goaway(self._last_id, code, text))
@@ -219,7 +219,7 @@ class Connection:
         self._transport.close()
         self.lost(text)
 
-    # What streams ask (see `fleet.http2.stream.Carrier`)
+    # Called by streams (see `fleet.http2.stream.Carrier`)
 
     def write(self, data: bytes) -> None:
         if not self.closed:
@@ -227,7 +227,10 @@ class Connection:
 
     def write_headers(self, stream_id: int, headers: Headers, *, end: bool) -> None:
         block = self._encoder.encode(
-            [hpack.NeverIndexedHeaderTuple(*one) if one[0] in _SECRET else one for one in headers]
+            [
+                hpack.NeverIndexedHeaderTuple(*header) if header[0] in _SECRET else header
+                for header in headers
+            ]
         )
         kind, flags = HEADERS, END_STREAM if end else 0
         while len(block) > self.frame_size:
@@ -251,12 +254,12 @@ class Connection:
             return data
         size = min(len(self._preface), len(data))
         if data[:size] != self._preface[:size]:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, "this port speaks HTTP/2 only")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "this port accepts only HTTP/2")
         self._preface = self._preface[size:]
         return data[size:]
 
     def _frames(self, data: bytes) -> bytes:
-        """Take all whole frames; what is left."""
+        """Processes all complete frames and returns the remaining bytes."""
         at, size = 0, len(data)
         while size - at >= HEAD_SIZE:
             length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
@@ -292,7 +295,7 @@ class Connection:
             self._must_be_past(stream_id)
             return
         if stream.far_ended:
-            self._reset(stream, ErrorCode.STREAM_CLOSED, "data after the end")
+            self._reset(stream, ErrorCode.STREAM_CLOSED, "data after the end of the stream")
             return
         if flags & PADDED:
             start, stop = _without_padding(data, start, stop)
@@ -304,29 +307,29 @@ class Connection:
     def _on_control(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
         self._spend(_COSTS.get(kind, _COST))
         if not self._greeted and kind != SETTINGS:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, "no settings at first")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
         if self._block is not None and kind != CONTINUATION:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, "headers were left unfinished")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "a header block was not finished")
         control = self._controls.get(kind)
         if control is not None:
             control(flags, stream_id, payload)
         elif kind == DATA:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, "data where none may come")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "unexpected data")
 
     def _spend(self, cost: int) -> None:
-        """Frames that carry nothing are few."""
+        """Limits frames without payload."""
         self._spent += cost
         if self._spent > _ALLOWANCE:
             now = self._clock.monotonic()
             if now - self._counted_from < 1.0:
-                raise Breach(ErrorCode.ENHANCE_YOUR_CALM, "too many frames that carry nothing")
+                raise Breach(ErrorCode.ENHANCE_YOUR_CALM, "too many frames without payload")
             self._spent, self._counted_from = cost, now
 
     def _on_nothing(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """PRIORITY is a thing of the past."""
+        """Ignores PRIORITY, which is deprecated (RFC 9113, 5.3)."""
 
     def _on_push(self, flags: int, stream_id: int, payload: bytes) -> None:
-        raise Breach(ErrorCode.PROTOCOL_ERROR, "nobody asked for pushes")
+        raise Breach(ErrorCode.PROTOCOL_ERROR, "PUSH_PROMISE is disabled")
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
         start, stop = 0, len(payload)
@@ -335,14 +338,14 @@ class Connection:
         if flags & PRIORITIZED:
             start += 5
         if start > stop or not stream_id:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, "headers that cannot be")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "malformed HEADERS frame")
         self._gather(stream_id, flags, bytearray(payload[start:stop]))
         if flags & END_HEADERS:
             self._on_block()
 
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
         if self._block is None or self._block[0] != stream_id:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, "headers that continue nothing")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
         _, first_flags, block = self._block
         self._gather(stream_id, first_flags, block + payload)
         if flags & END_HEADERS:
@@ -360,8 +363,8 @@ class Connection:
         self._block = None
         self._spend(len(block) >> _COSTLY_HEADERS)
         if _resizes_on_and_on(block):
-            raise Breach(ErrorCode.COMPRESSION_ERROR, "a table of headers that has many sizes")
-        # Whoever asks for it or not: the table of both sides moves with each block.
+            raise Breach(ErrorCode.COMPRESSION_ERROR, "too many header table size updates")
+        # Decode every block, even one that is dropped: it updates the header table of both sides.
         headers: list[tuple[str, str]] = [
             (str(name), str(value)) for name, value in self._decoder.decode(bytes(block))
         ]
@@ -370,7 +373,7 @@ class Connection:
         if stream is None:
             self._on_new(stream_id, headers, end=end)
         elif stream.far_ended:
-            self._reset(stream, ErrorCode.STREAM_CLOSED, "headers after the end")
+            self._reset(stream, ErrorCode.STREAM_CLOSED, "headers after the end of the stream")
         else:
             if end:
                 stream.on_far_end()
@@ -400,13 +403,13 @@ class Connection:
             self._must_be_past(stream_id)
             return
         stream.leave()
-        stream.receiver.on_reset(code, f"the far side cut it off: {frames.error_name(code)}")
+        stream.receiver.on_reset(code, f"the peer reset the stream: {frames.error_name(code)}")
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id or (flags & ACK and not self._greeted):
-            raise Breach(ErrorCode.PROTOCOL_ERROR, "settings that cannot be")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "malformed SETTINGS frame")
         if flags & ACK and payload:
-            raise Breach(ErrorCode.FRAME_SIZE_ERROR, "settings that say yes and more")
+            raise Breach(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS acknowledgement with a payload")
         self._greeted = True
         if flags & ACK:
             return
@@ -422,15 +425,14 @@ class Connection:
         elif name == Setting.HEADER_TABLE_SIZE:
             self._resize_table(min(value, MOST_TABLE))
         elif name == Setting.ENABLE_PUSH and value and self._accept is None:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, "a server that wants pushes")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "the server enables push")
         elif name == Setting.INITIAL_WINDOW_SIZE:
             grown, self._first_window = value - self._first_window, value
             for stream in self.streams.values():
                 stream.grow(grown)
 
     def _resize_table(self, size: int) -> None:
-        """The next block tells the smallest size since the last one, and the latest: no more
-        (RFC 7541, 4.2)."""
+        """Announces only the smallest and the latest size in the next block (RFC 7541, 4.2)."""
         if size != self._encoder.header_table_size:
             self._encoder.header_table_size = size
             changes = self._encoder.table_size_changes
@@ -438,31 +440,33 @@ class Connection:
 
     def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, "a ping that cannot be")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "PING with a stream id")
         if len(payload) != 8:
-            raise Breach(ErrorCode.FRAME_SIZE_ERROR, f"a ping of {len(payload)} bytes")
+            raise Breach(ErrorCode.FRAME_SIZE_ERROR, f"PING of {len(payload)} bytes")
         if not flags & ACK:
             self._reply(frames.frame(PING, ACK, 0, payload))
 
     def _on_goaway(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, "a stream that goes away")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "GOAWAY with a stream id")
         last, code, text = frames.read_goaway(payload)
         self.going = True
-        self.reason = self.reason or text or f"the far side goes away: {frames.error_name(code)}"
+        self.reason = (
+            self.reason or text or f"the peer closes the connection: {frames.error_name(code)}"
+        )
         if self._accept is None:
-            unserved = [one for one in self.streams.values() if one.id > last]
+            unserved = [stream for stream in self.streams.values() if stream.id > last]
             self._drop(unserved, ErrorCode.REFUSED_STREAM)
         self._close_if_done()
 
     def _on_window_update(self, flags: int, stream_id: int, payload: bytes) -> None:
         grown = frames.read_u32(payload, "WINDOW_UPDATE") & ID_MASK
         if not grown:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, "a window that grew by nothing")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE with a zero increment")
         if not stream_id:
             self.window += grown
             if self.window > MOST_WINDOW:
-                raise Breach(ErrorCode.FLOW_CONTROL_ERROR, "the window grew too wide")
+                raise Breach(ErrorCode.FLOW_CONTROL_ERROR, "the connection's window exceeds 2^31-1")
         elif (stream := self.streams.get(stream_id)) is not None:
             stream.grow(grown)
         else:
@@ -470,20 +474,22 @@ class Connection:
         if self._waiting:
             self._serve_waiting()
 
-    # Inside
+    # Internal
 
     def _reply(self, data: bytes) -> None:
         self._count_reply()
         self.write(data)
 
     def _count_reply(self) -> None:
-        """Who asks on and on and does not read the answers would fill our memory."""
+        """Limits replies to a peer that does not read them; they would fill the memory."""
         self._replies += self.paused
         if self._replies > _MOST_REPLIES:
-            raise Breach(ErrorCode.ENHANCE_YOUR_CALM, "too many questions, and no answer is read")
+            raise Breach(
+                ErrorCode.ENHANCE_YOUR_CALM, "too many requests, and the peer reads no answer"
+            )
 
     def _serve_waiting(self) -> None:
-        """A frame of each stream in turn, until nobody has room or nothing waits."""
+        """Sends frames of waiting streams in turn, until none waits or the windows are full."""
         going: Iterable[Stream] = tuple(self._waiting.values())
         while going:
             going = [stream for stream in going if stream.waiting and stream.turn()]
@@ -494,13 +500,13 @@ class Connection:
                     stream.receiver.on_room()
 
     def _must_be_past(self, stream_id: int) -> None:
-        """A frame may cross with the end of its stream. Breach: there never was one."""
+        """Allows a frame for a closed stream. Raises Breach if the stream was never opened."""
         past = self._next_id - 1 if self._accept is None else self._last_id
         if not stream_id % 2 or stream_id > past:
             raise Breach(ErrorCode.PROTOCOL_ERROR, f"stream {stream_id} was never opened")
 
     def _drop(self, streams: Iterable[Stream], code: ErrorCode) -> None:
-        """Their receivers may end others of them in turn."""
+        """Resets streams; their receivers may end other streams in turn."""
         for stream in streams:
             if not stream.over:
                 stream.leave()
@@ -518,12 +524,12 @@ class Connection:
 
 def _too_large(data: bytes, at: int, length: int) -> Breach:
     if data.startswith(b"HTTP/1.", at):
-        return Breach(ErrorCode.HTTP_1_1_REQUIRED, "the far side speaks HTTP/1 only")
+        return Breach(ErrorCode.HTTP_1_1_REQUIRED, "the peer speaks only HTTP/1")
     return Breach(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
 
 
 def _resizes_on_and_on(block: bytearray) -> bool:
-    """More than the two changes of its table that a block may begin with (RFC 7541, 4.2)."""
+    """Detects more than the two table size updates that a block may have (RFC 7541, 4.2)."""
     at = 0
     for _ in range(3):
         if at >= len(block) or block[at] >> 5 != 1:
@@ -537,7 +543,7 @@ def _resizes_on_and_on(block: bytearray) -> bool:
 
 
 def _without_padding(data: bytes, start: int, stop: int) -> tuple[int, int]:
-    """Where the payload of a padded frame lies (RFC 9113, 6.1)."""
+    """Finds the payload of a padded frame (RFC 9113, 6.1)."""
     if stop == start or data[start] > stop - start - 1:
-        raise Breach(ErrorCode.PROTOCOL_ERROR, "more padding than frame")
+        raise Breach(ErrorCode.PROTOCOL_ERROR, "the padding is longer than the frame")
     return start + 1, stop - data[start]

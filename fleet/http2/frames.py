@@ -21,13 +21,13 @@ FIRST_FRAME_SIZE, MOST_FRAME_SIZE = 1 << 14, (1 << 24) - 1
 _HEAD = struct.Struct(">IBI").pack
 _SETTING = struct.Struct(">HI")
 _U32 = struct.Struct(">I")
-# There are six; some are of no standard, one at times comes twice.
+# Six are standard; peers may add others or repeat one.
 _MOST_SETTINGS = 32
 _TWO = struct.Struct(">II")
 
 
 class Setting(IntEnum):
-    """What an end tells the other of itself (RFC 9113, 6.5.2)."""
+    """Settings that each end sends (RFC 9113, 6.5.2)."""
 
     HEADER_TABLE_SIZE = 1
     ENABLE_PUSH = 2
@@ -38,7 +38,7 @@ class Setting(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Why a stream or a connection ends (RFC 9113, 7)."""
+    """Reasons for the end of a stream or a connection (RFC 9113, 7)."""
 
     NO_ERROR = 0
     PROTOCOL_ERROR = 1
@@ -57,7 +57,7 @@ class ErrorCode(IntEnum):
 
 
 class Breach(Exception):
-    """The far side broke the protocol; the connection ends with this code."""
+    """The peer violated the protocol; the connection ends with this code."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -65,69 +65,71 @@ class Breach(Exception):
 
 
 def head(size: int, kind: int, flags: int, stream_id: int) -> bytes:
-    """The head of a frame whose payload has `size` bytes."""
+    """Encodes the head of a frame with a payload of `size` bytes."""
     return _HEAD(size << 8 | kind, flags, stream_id)
 
 
 def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
-    """A whole frame."""
+    """Encodes a frame."""
     return head(len(payload), kind, flags, stream_id) + payload
 
 
 def settings(values: dict[Setting, int]) -> bytes:
-    """A SETTINGS frame."""
+    """Encodes a SETTINGS frame."""
     return frame(SETTINGS, 0, 0, b"".join(_SETTING.pack(*item) for item in values.items()))
 
 
 def window_update(stream_id: int, grown: int) -> bytes:
-    """The sender of this takes `grown` bytes more; stream 0 is the connection."""
+    """Encodes a WINDOW_UPDATE that grants `grown` bytes; stream 0 is the connection."""
     return frame(WINDOW_UPDATE, 0, stream_id, _U32.pack(grown))
 
 
 def rst_stream(stream_id: int, code: ErrorCode) -> bytes:
-    """The stream is over, in both directions."""
+    """Encodes a RST_STREAM, which ends both directions of a stream."""
     return frame(RST_STREAM, 0, stream_id, _U32.pack(code))
 
 
 def goaway(last: int, code: ErrorCode, text: str) -> bytes:
-    """No stream above `last` was or will be served."""
+    """Encodes a GOAWAY: the sender serves no stream above `last`."""
     return frame(GOAWAY, 0, 0, _TWO.pack(last, code) + text.encode()[:256])
 
 
 def read_settings(payload: bytes) -> list[tuple[int, int]]:
-    """The settings of a frame, in order. Breach: they cannot be."""
+    """Decodes a SETTINGS payload in order. Raises Breach if it is malformed."""
     if len(payload) % _SETTING.size:
-        raise Breach(ErrorCode.FRAME_SIZE_ERROR, "a piece of a setting")
+        raise Breach(ErrorCode.FRAME_SIZE_ERROR, "incomplete setting")
     if len(payload) > _MOST_SETTINGS * _SETTING.size:
-        raise Breach(ErrorCode.ENHANCE_YOUR_CALM, f"more than {_MOST_SETTINGS} settings at once")
+        raise Breach(
+            ErrorCode.ENHANCE_YOUR_CALM, f"more than {_MOST_SETTINGS} settings in one frame"
+        )
     pairs = list(_SETTING.iter_unpack(payload))
     for name, value in pairs:
         if name == Setting.INITIAL_WINDOW_SIZE and value > MOST_WINDOW:
-            raise Breach(ErrorCode.FLOW_CONTROL_ERROR, f"a first window of {value}")
+            raise Breach(ErrorCode.FLOW_CONTROL_ERROR, f"initial window of {value} exceeds 2^31-1")
         if name == Setting.MAX_FRAME_SIZE and not FIRST_FRAME_SIZE <= value <= MOST_FRAME_SIZE:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, f"frames of at most {value}")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, f"invalid maximum frame size {value}")
         if name == Setting.ENABLE_PUSH and value > 1:
-            raise Breach(ErrorCode.PROTOCOL_ERROR, f"push {value}")
+            raise Breach(ErrorCode.PROTOCOL_ERROR, f"invalid ENABLE_PUSH value {value}")
     return pairs
 
 
 def read_u32(payload: bytes, what: str) -> int:
-    """A payload of four bytes. Breach: it is longer or shorter."""
+    """Decodes a payload of four bytes. Raises Breach for any other length."""
     if len(payload) != _U32.size:
         raise Breach(ErrorCode.FRAME_SIZE_ERROR, f"{what} of {len(payload)} bytes")
     return _U32.unpack(payload)[0]
 
 
 def read_goaway(payload: bytes) -> tuple[int, int, str]:
-    """Last stream served, code, and what the far side says."""
+    """Decodes a GOAWAY: last stream served, error code, and debug text of the peer."""
     if len(payload) < _TWO.size:
-        raise Breach(ErrorCode.FRAME_SIZE_ERROR, "a short GOAWAY")
+        raise Breach(ErrorCode.FRAME_SIZE_ERROR, "incomplete GOAWAY")
     last, code = _TWO.unpack_from(payload)
     return last & ID_MASK, code, payload[_TWO.size :][:256].decode("ascii", "replace")
 
 
 def error_name(code: int) -> str:
-    """For people; codes may be unknown."""
+    """Names a code for people; the code may be unknown."""
     try:
         return ErrorCode(code).name.lower().replace("_", " ")
     except ValueError:

@@ -1,4 +1,4 @@
-"""One stream: its two windows, what waits for room, and how it ends (RFC 9113, 5 and 6.9)."""
+"""One HTTP/2 stream: flow control, queued data and states (RFC 9113, 5 and 6.9)."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -21,22 +21,22 @@ Headers = Sequence[Header]
 
 
 class Receiver(Protocol):
-    """Who reads a stream. After `on_reset`, or when both sides have ended, nothing more comes."""
+    """Reads a stream; gets no call after `on_reset` or after the end of both sides."""
 
     def on_headers(self, headers: Headers, *, end: bool) -> None:
-        """The first headers, or the last ones: trailers."""
+        """Gets the headers, or later the trailers."""
         ...
 
     def on_data(self, data: bytes, start: int, stop: int) -> None:
-        """A piece of the body; what is taken of it is to be told to `Stream.consume`."""
+        """Gets a part of the body; reports processed bytes to `Stream.consume`."""
         ...
 
     def on_end(self) -> None:
-        """The far side has said all, without trailers."""
+        """The peer has ended its side without trailers."""
         ...
 
     def on_reset(self, code: int, reason: str) -> None:
-        """The stream was cut off, by the far side or with its connection."""
+        """The peer has reset the stream, or the connection is lost."""
         ...
 
     def on_room(self) -> None:
@@ -45,7 +45,7 @@ class Receiver(Protocol):
 
 
 class Carrier(Protocol):
-    """What a stream needs of its connection."""
+    """The connection, as a stream uses it."""
 
     window: int
     frame_size: int
@@ -59,7 +59,7 @@ class Carrier(Protocol):
 
 
 class Stream:
-    """`granted` bytes may come in, `window` bytes may go out, at first."""
+    """A stream that may initially receive `granted` bytes and send `window` bytes."""
 
     __slots__ = (
         "_carrier",
@@ -86,20 +86,20 @@ class Stream:
         self._queue: deque[memoryview] = deque()
         self._trailers: Headers | None = None
 
-    # Out
+    # Sending
 
     @property
     def blocked(self) -> bool:
-        """Whether what is sent now would only wait."""
+        """True if data that is sent now would have to wait."""
         return bool(self._queue) or self._carrier.paused
 
     def send_headers(self, headers: Headers) -> None:
-        """The first headers of this side."""
+        """Sends the headers of this side."""
         if not self.over:
             self._carrier.write_headers(self.id, headers, end=False)
 
     def send(self, pieces: Sequence[Buffer], size: int) -> None:
-        """A part of the body, of `size` bytes in all. What no window has room for waits here."""
+        """Sends a part of the body, of `size` bytes; queues what exceeds the windows."""
         if self.over or self.near_ended or not size:
             return
         carrier = self._carrier
@@ -112,7 +112,7 @@ class Stream:
         self._pump()
 
     def end(self, trailers: Headers = ()) -> None:
-        """Nothing more comes from this side but what waits, and these trailers."""
+        """Ends this side after the queued data, with these trailers."""
         if self.over or self.near_ended:
             return
         self.near_ended = True
@@ -121,13 +121,13 @@ class Stream:
             self._write_end()
 
     def reset(self, code: ErrorCode = ErrorCode.CANCEL) -> None:
-        """Cut the stream off; the receiver is not told."""
+        """Resets the stream without a call to its receiver."""
         if not self.over:
             self._carrier.write(rst_stream(self.id, code))
             self.leave()
 
     def turn(self) -> bool:
-        """Send one frame of what waits, if windows allow; whether there was room."""
+        """Sends one queued frame; returns False if the windows have no room."""
         carrier, waiting = self._carrier, self._queue[0]
         size = min(len(waiting), carrier.frame_size, self.window, carrier.window)
         if size <= 0:
@@ -144,30 +144,30 @@ class Stream:
         return True
 
     def grow(self, grown: int) -> None:
-        """The far side takes more. Breach: more than there can be."""
+        """Widens the send window. Raises Breach beyond the largest window."""
         self.window += grown
         if self.window > MOST_WINDOW:
-            raise Breach(ErrorCode.FLOW_CONTROL_ERROR, "a window grew too wide")
+            raise Breach(ErrorCode.FLOW_CONTROL_ERROR, "the stream's window exceeds 2^31-1")
 
     @property
     def waiting(self) -> bool:
-        """Whether something waits for a window."""
+        """True if queued data waits for a window."""
         return bool(self._queue)
 
-    # In
+    # Receiving
 
     def on_data(self, data: bytes, start: int, stop: int, flow: int) -> None:
-        """A frame came in; `flow` counts its padding too. Breach: more than was granted."""
+        """Takes a DATA frame; `flow` includes its padding. Raises Breach beyond the window."""
         self._left -= flow
         if self._left < 0:
-            raise Breach(ErrorCode.FLOW_CONTROL_ERROR, f"stream {self.id} sent beyond its window")
+            raise Breach(ErrorCode.FLOW_CONTROL_ERROR, f"stream {self.id} exceeded its window")
         if flow > stop - start:
             self.consume(flow - (stop - start))
         if stop > start:
             self.receiver.on_data(data, start, stop)
 
     def consume(self, size: int) -> None:
-        """So much of what came was taken, and may be followed by as much."""
+        """Reports `size` processed bytes and grants the peer as many again."""
         self._taken += size
         if self._taken >= self._granted >> 1 and not self.far_ended and not self.over:
             self._left += self._taken
@@ -175,7 +175,7 @@ class Stream:
             self._taken = 0
 
     def widen(self, granted: int) -> None:
-        """Let the far side send up to `granted` bytes ahead from now on."""
+        """Widens the receive window to `granted` bytes."""
         grown = granted - self._granted
         if grown > 0 and not self.far_ended and not self.over:
             self._granted = granted
@@ -183,23 +183,23 @@ class Stream:
             self._carrier.write(window_update(self.id, grown))
 
     def trust(self, frame_size: int) -> None:
-        """Who the far side is has been shown: it may send frames of this size."""
+        """Raises the frame size limit after the peer has authenticated."""
         self._carrier.trust(frame_size)
 
     def on_far_end(self) -> None:
-        """The far side has said its last; with this side's end the stream is over."""
+        """Notes the end of the peer's side; after the end of both sides the stream is over."""
         self.far_ended = True
         if self.near_ended and not self._queue:
             self.leave()
 
     def leave(self) -> None:
-        """The stream is over."""
+        """Ends the stream."""
         if not self.over:
             self.over = True
             self._queue.clear()
             self._carrier.forget(self)
 
-    # Inside
+    # Internal
 
     def _pump(self) -> None:
         while self._queue and self.turn():

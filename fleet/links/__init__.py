@@ -1,4 +1,4 @@
-"""Transports that carry the mux's messages between hub and agent; gRPC is the first.
+"""Transports of mux messages between control plane and agent.
 
-Nothing here looks into a message, knows a cluster or decides when to dial.
+Nothing here reads a message, knows a cluster or decides when to connect.
 """

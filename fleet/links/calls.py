@@ -1,4 +1,4 @@
-"""A link over one call of raw bytes, from either end of it."""
+"""A mux link over one gRPC call of raw bytes, for client and server."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -14,12 +14,12 @@ from fleet.runtime.tasks import Tasks
 
 
 def link_over(call: Call) -> CarriedLink:
-    """The link that suits the call best."""
+    """Makes the best link for the call."""
     return PouredLink(call) if isinstance(call, Http2Call) else CallLink(call)
 
 
 class CallLink(CarriedLink):
-    """One write at a time; all else waits in the mux, where it can still be ordered."""
+    """A link with one write at a time; other messages wait in the mux, which orders them."""
 
     def __init__(self, call: Call) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class CallLink(CarriedLink):
         except TowlineError as error:
             self.close(error.message)
         else:
-            self.close("the far side ended the connection")
+            self.close("the peer closed the connection")
 
     async def _write(self, mux: Mux) -> None:
         try:

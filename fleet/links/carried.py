@@ -1,4 +1,4 @@
-"""What every link over a call has in common: its beat, and how it ends."""
+"""Base class of the links over a call: heartbeat and shutdown."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ BEAT_SECONDS = 1.0
 
 
 class CarriedLink(ABC):
-    """A `fleet.mux.link.Link` that is carried by who has opened it."""
+    """A `fleet.mux.link.Link` whose opener runs `carry` for its lifetime."""
 
     def __init__(self) -> None:
         self._closed: asyncio.Future[None] | None = None
@@ -32,7 +32,7 @@ class CarriedLink(ABC):
             self._closed.set_result(None)
 
     async def carry(self, mux: Mux, clock: Clock) -> str:
-        """Move messages until the link ends, however it does; the reason, for people."""
+        """Transports messages until the link ends; returns the reason, for people."""
         tasks = Tasks("tunnel link")
         closed = self._closed = asyncio.get_running_loop().create_future()
         if self._reason:
@@ -41,19 +41,19 @@ class CarriedLink(ABC):
             work = [*self._begin(mux, tasks), tasks.spawn("beat", _beat(mux, clock)), closed]
             await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            # First, as what comes then may be cancelled: gRPC does so when the far side leaves.
+            # Before any await: gRPC cancels this task when the peer leaves.
             mux.on_closed(self._reason or "the connection was lost")
             await tasks.stop()
         return self._reason
 
     @abstractmethod
     def _begin(self, mux: Mux, tasks: Tasks) -> Iterable[asyncio.Task[None]]:
-        """Begin to move messages; the link ends with the first of these tasks."""
+        """Starts the transport of messages; the link ends with the first of these tasks."""
         ...
 
 
 async def _beat(mux: Mux, clock: Clock) -> None:
-    """Have the mux look after its streams and its far side, for ever."""
+    """Lets the mux check its streams and its peer every second."""
     while True:
         await clock.sleep(BEAT_SECONDS)
         mux.beat()

@@ -1,4 +1,4 @@
-"""A link over a call of our own HTTP/2: messages go straight through, no task in between."""
+"""A link over a call of Towline's own HTTP/2: callbacks pass messages without a task."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,10 @@ log = structlog.get_logger(__name__)
 
 
 class PouredLink(CarriedLink):
-    """Nothing is sent before it is carried. From then on `blocked` is true of the socket: what
-    cannot go yet waits in the mux, to be ordered."""
+    """A link that is blocked until `carry` runs, and then whenever the socket is full.
+
+    Blocked messages wait in the mux, which orders them.
+    """
 
     def __init__(self, call: Http2Call) -> None:
         super().__init__()
@@ -30,7 +32,7 @@ class PouredLink(CarriedLink):
     def send(self, buffers: Sequence[Buffer]) -> None:
         self._call.send(buffers, sum(map(len, buffers)))
 
-    # What the call says (see `fleet.rpc.http2_call.Sink`)
+    # Called by the call (see `fleet.rpc.http2_call.Sink`)
 
     def on_message(self, message: bytes) -> None:
         if self._mux is not None:
@@ -47,9 +49,9 @@ class PouredLink(CarriedLink):
                 self._fail(fault)
 
     def on_over(self, reason: str) -> None:
-        self.close(reason or "the far side ended the connection")
+        self.close(reason or "the peer closed the connection")
 
-    # Inside
+    # Internal
 
     def _begin(self, mux: Mux, tasks: Tasks) -> Iterable[asyncio.Task[None]]:
         self._mux = mux
@@ -58,7 +60,7 @@ class PouredLink(CarriedLink):
         return ()
 
     def _fail(self, fault: Exception) -> None:
-        """A fault of ours ends this link, but not the connection with its other calls."""
+        """Ends this link after an internal error, but not the connection with its other calls."""
         log.error("link failed", exc_info=fault)
         self._mux = None
-        self.close("a fault of this side, which its log tells")
+        self.close("internal error; see the log of this process")

@@ -1,8 +1,8 @@
-"""A way to the agents' listener where only HTTPS passes: its bytes as messages of a WebSocket.
+"""The agents' connection over a WebSocket, for networks that allow only HTTPS.
 
-The agent's whole gRPC connection, TLS included, goes through one WebSocket on the hub's HTTPS
-port, so Sync, Fetch and Tunnel work unchanged; what stands between sees neither token nor data.
-The URL is opened through the proxy that HTTPS_PROXY names, unless NO_PROXY lists the host.
+The agent's gRPC connection, TLS included, goes through one WebSocket on the control plane's
+HTTPS port. Sync, Fetch and Tunnel work unchanged, and proxies in between see neither token nor
+data. The URL is opened through the proxy in HTTPS_PROXY, unless NO_PROXY lists the host.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ class Messages(Protocol):
     """One end of an open WebSocket."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """What arrives, until the far side closes or is lost."""
+        """Yields received messages until the peer closes or the connection is lost."""
         ...
 
     def send(self, data: bytes, /) -> Awaitable[None]:
-        """Returns when there is room for more. OSError: the connection is lost."""
+        """Sends a message and waits for room for the next. OSError: the connection is lost."""
         ...
 
 
 async def splice(
     messages: Messages, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Carry bytes both ways until either side ends; the writer is closed then."""
+    """Copies bytes both ways until either side ends, then closes the writer."""
     tasks = Tasks("websocket")
     work = [
         tasks.spawn("in", _from_messages(messages, writer)),
@@ -69,10 +69,10 @@ async def _to_messages(reader: asyncio.StreamReader, messages: Messages) -> None
 
 
 class Pipe:
-    """A port of this machine that leads through a WebSocket to a hub's agents' listener.
+    """A local port that leads through a WebSocket to the control plane's listener for agents.
 
-    `url`: `wss://host[:port]`, `ws://` only for tests; `tls` trusts the HTTPS port. Invalid: it
-    is no such URL. It listens from the start and serves while `run` runs.
+    `url` is `wss://host[:port]` (`ws://` only for tests), and `tls` verifies the HTTPS port.
+    Raises Invalid for any other URL. The port listens at once and serves while `run` runs.
     """
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
@@ -83,7 +83,7 @@ class Pipe:
         self._tasks = Tasks("pipe")
 
     async def run(self) -> None:
-        """Serve for ever."""
+        """Serves until cancelled."""
         timeout = aiohttp.ClientTimeout(total=None, connect=OPEN_SECONDS)
         async with aiohttp.ClientSession(trust_env=True, timeout=timeout) as session:
 
@@ -114,7 +114,7 @@ class Pipe:
 
 
 class _ClientMessages:
-    """`Messages` over aiohttp."""
+    """Implements `Messages` with aiohttp."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -132,5 +132,5 @@ def _endpoint(url: str) -> str:
     parts = urlsplit(url)
     scheme = _SCHEMES.get(parts.scheme)
     if scheme is None or not parts.hostname:
-        raise Invalid(f"{url!r} is not a wss:// address of a control plane")
+        raise Invalid(f"{url!r} is not a wss:// URL of a control plane")
     return urlunsplit((scheme, parts.netloc, PATH, "", ""))

@@ -1,5 +1,5 @@
-"""The tunnel's frames and stream states: pure code on bytes and a clock.
+"""Frames and streams of the tunnel: pure code on bytes and a clock.
 
-No sockets, tasks, HTTP or logging belong here: `fleet.links` carries the messages, and the two
+No sockets, tasks, HTTP or logging here: `fleet.links` transports the messages, and the two
 ends (`proxy.tunnel`, `syncagent.tunnel`) own the streams.
 """

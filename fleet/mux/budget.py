@@ -1,4 +1,4 @@
-"""How much received data may wait to be written out: of a process, of a link, of a user."""
+"""Limits on received data that waits to be written: per process, link and user."""
 
 from typing import Protocol
 
@@ -6,9 +6,9 @@ TOO_MANY = 429
 
 
 class Holder(Protocol):
-    """A stream as the budget sees it; `counted` is the budget's own note.
+    """A stream, as the budget uses it; only the budget sets `counted`.
 
-    `link` and `tenant` say whose share it takes part in; `stalled_since` is for the link.
+    `link` and `tenant` name the shares that the stream uses; `stalled_since` is for the link.
     """
 
     held: int
@@ -20,12 +20,12 @@ class Holder(Protocol):
     def link(self) -> object: ...
 
     def fail(self, code: int, text: str) -> None:
-        """End the stream; it must call `Budget.forget`."""
+        """Ends the stream; must call `Budget.forget`."""
         ...
 
 
 class Share:
-    """Bytes that some streams hold together, and the most that they may."""
+    """Bytes that a group of streams holds, and their limit."""
 
     __slots__ = ("holders", "limit", "used")
 
@@ -35,7 +35,7 @@ class Share:
         self.holders: set[Holder] = set()
 
     def change(self, holder: Holder, by: int) -> None:
-        """A stream holds so much more, or less."""
+        """Adds `by` bytes (or removes them, if negative) for a stream."""
         self.used += by
         if holder.held:
             self.holders.add(holder)
@@ -43,18 +43,18 @@ class Share:
             self.holders.discard(holder)
 
     def relieve(self) -> None:
-        """Reset the streams that hold most until the rest is within the limit."""
+        """Resets the largest holders until the rest is within the limit."""
         while self.used > self.limit:
             largest = max(self.holders, key=_held)
-            largest.fail(TOO_MANY, "too much data waits for slow readers; try again later")
+            largest.fail(TOO_MANY, "too much data is waiting for slow readers; retry later")
 
 
 class Budget:
-    """Bytes received and not yet written to the next socket, counted over many streams.
+    """Bytes received but not yet written to the next socket, summed over many streams.
 
-    One link may hold the limit divided by `links`, one tenant by `tenants`. From half of the
-    limit on, windows stop growing and new streams get a small one; at a limit the streams that
-    hold most of that share are reset.
+    A link may hold `limit / links` bytes, a tenant `limit / tenants`. Above half of the limit,
+    windows stop growing and new streams get a small one. At a limit, the largest holders of
+    that share are reset.
     """
 
     def __init__(self, limit: int, *, links: int = 2, tenants: int = 4) -> None:
@@ -65,21 +65,21 @@ class Budget:
 
     @property
     def used(self) -> int:
-        """Bytes held by all streams."""
+        """Bytes that all streams hold."""
         return self._all.used
 
     @property
     def tight(self) -> bool:
-        """Half of the budget is in use."""
+        """True if half of the budget is in use."""
         return self._all.used * 2 >= self.limit
 
     def holders(self, link: object) -> tuple[Holder, ...]:
-        """The streams of a link that hold something."""
+        """Returns the streams of a link that hold data."""
         share = self._shares.get(("link", link))
         return tuple(share.holders) if share else ()
 
     def update(self, holder: Holder) -> None:
-        """Count anew what a stream holds; called whenever that changes."""
+        """Updates the bytes that a stream holds, after each change."""
         grown = holder.held > holder.counted
         self._change(holder, holder.held)
         if grown:
@@ -87,7 +87,7 @@ class Budget:
                 share.relieve()
 
     def forget(self, holder: Holder) -> None:
-        """The stream has ended; what it held is no longer counted."""
+        """Removes the bytes of an ended stream."""
         if holder.counted:
             holder.held = 0
             self._change(holder, 0)

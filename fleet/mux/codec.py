@@ -1,7 +1,8 @@
 """Frames: an 8-byte header (stream id, type with flags, payload length, big-endian) and a payload.
 
-A message on a link is one or more whole frames. Stream 0 is the link itself; the hub opens odd
-ids that only rise. Types 8 to 11 on stream 0 are room to grow: ignored by who does not know them.
+A message on a link is one or more complete frames. Stream 0 is the link itself. The control
+plane opens streams with odd, rising ids. Types 8 to 11 on stream 0 are reserved; receivers
+ignore those that they do not know.
 """
 
 import struct
@@ -29,7 +30,7 @@ VERSION = 1
 
 CANCELLED, PROTOCOL, FLOW, NOT_HERE = range(4)
 
-# Passages and questions are between replicas of the hub; no agent serves them.
+# Only replicas of the control plane use passages and questions; no agent serves them.
 KIND_HTTP, KIND_TCP, KIND_PASSAGE, KIND_QUESTION = range(4)
 # Feature bits of HELLO.
 FEATURE_TCP, FEATURE_ZSTD, FEATURE_QUESTIONS = 1 << 0, 1 << 1, 1 << 2
@@ -45,12 +46,12 @@ _RESET = struct.Struct(">H")
 
 
 class ProtocolError(Exception):
-    """The far side broke the protocol; the link must be closed."""
+    """The peer violated the protocol; the link must be closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First frame of each direction. `window`: what the sender grants to each new stream."""
+    """First frame of each direction. `window`: bytes that the sender grants each new stream."""
 
     instance: bytes
     window: int
@@ -60,14 +61,14 @@ class Hello:
     largest: int = MAX_FRAME
 
     def pack(self) -> bytes:
-        """The payload of a HELLO frame."""
+        """Encodes the payload of a HELLO frame."""
         return _HELLO.pack(
             self.lowest, self.highest, 0, self.features, self.window, self.largest, self.instance
         )
 
     @classmethod
     def unpack(cls, payload: Buffer) -> "Hello":
-        """Read a payload; newer versions may append to it."""
+        """Decodes a payload; newer versions may append to it."""
         if len(payload) < _HELLO.size:
             raise ProtocolError("short HELLO")
         lowest, highest, zero, features, window, largest, instance = _HELLO.unpack_from(payload)
@@ -76,15 +77,15 @@ class Hello:
         return cls(instance, window, lowest, highest, features, largest)
 
 
-# Not frozen: one is made for each request at either end, and that would take as long again.
+# Not frozen: each request makes one at either end, and freezing would double its cost.
 @dataclass(slots=True)
 class Open:
-    """A request to the agent: who asks (`identity`, header lines) and the request head.
+    """A request to the agent: the caller (`identity`, header lines) and the request head.
 
-    `head` has no Host field and ends in an empty line; for KIND_TCP it is `host:port`, for
-    KIND_PASSAGE that of the request behind what `proxy.replicas.passage` says, for KIND_QUESTION
-    nothing: the question is the stream's data. `flags` are FLAG_*. `window`, as received, is what
-    the hub grants for the answer.
+    `head` has no Host field and ends in an empty line. For KIND_TCP it is `host:port`, for
+    KIND_PASSAGE the header of `proxy.replicas.passage` before the request head, and for
+    KIND_QUESTION empty, because the stream's data is the question. `flags` are FLAG_*.
+    `window`, if received, is the number of bytes granted for the response.
     """
 
     head: bytes
@@ -95,13 +96,13 @@ class Open:
     kind: int = KIND_HTTP
 
     def pack(self, window: int) -> bytes:
-        """The payload of an OPEN frame that grants `window` bytes for the answer."""
+        """Encodes the payload of an OPEN frame that grants `window` bytes for the response."""
         fixed = _OPEN.pack(self.kind, self.flags, len(self.identity), self.request_id, window)
         return fixed + self.identity + self.head
 
     @classmethod
     def unpack(cls, payload: Buffer) -> "Open":
-        """Read a payload."""
+        """Decodes a payload."""
         if len(payload) < _OPEN.size:
             raise ProtocolError("short OPEN")
         kind, flags, length, request_id, window = _OPEN.unpack_from(payload)
@@ -113,19 +114,19 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The sender takes no streams above `last_id`; the others have `grace_ms` to end."""
+    """The sender accepts no streams above `last_id`; the others have `grace_ms` to end."""
 
     last_id: int
     grace_ms: int
     text: str = ""
 
     def pack(self) -> bytes:
-        """The payload of a DRAIN frame."""
+        """Encodes the payload of a DRAIN frame."""
         return _DRAIN.pack(self.last_id, self.grace_ms) + _text(self.text)
 
     @classmethod
     def unpack(cls, payload: Buffer) -> "Drain":
-        """Read a payload."""
+        """Decodes a payload."""
         if len(payload) < _DRAIN.size:
             raise ProtocolError("short DRAIN")
         last_id, grace_ms = _DRAIN.unpack_from(payload)
@@ -133,45 +134,45 @@ class Drain:
 
 
 def header(stream_id: int, kind: int, length: int) -> bytes:
-    """The header of a frame; `kind` is the type with its flags."""
+    """Encodes the header of a frame; `kind` is the type with its flags."""
     return _HEADER.pack(stream_id, kind << 24 | length)
 
 
 def frames(message: Buffer) -> Iterator[tuple[int, int, int, int]]:
-    """(stream id, type with flags, payload start, payload end) of each frame of a message."""
+    """Yields stream id, type with flags, payload start and payload end of each frame."""
     at, size = 0, len(message)
     while at < size:
         if size - at < HEADER_SIZE:
-            raise ProtocolError("a frame's header passes the end of its message")
+            raise ProtocolError("a frame header exceeds the end of its message")
         stream_id, word = _HEADER.unpack_from(message, at)
         kind, length = word >> 24, word & 0xFFFFFF
         start, at = at + HEADER_SIZE, at + HEADER_SIZE + length
         if at > size:
-            raise ProtocolError("a frame passes the end of its message")
+            raise ProtocolError("a frame exceeds the end of its message")
         if length > MAX_FRAME and (kind != OPEN or length > MAX_OPEN):
             raise ProtocolError(f"a frame of {length} bytes")
         yield stream_id, kind, start, at
 
 
 def pack_u32(value: int) -> bytes:
-    """The payload of CREDIT and ACK."""
+    """Encodes the payload of CREDIT and ACK."""
     return _U32.pack(value)
 
 
 def unpack_u32(payload: Buffer) -> int:
-    """The value of a CREDIT or ACK payload."""
+    """Decodes a CREDIT or ACK payload."""
     if len(payload) != _U32.size:
-        raise ProtocolError("a payload that is no u32")
+        raise ProtocolError("the payload is not a u32")
     return _U32.unpack_from(payload)[0]
 
 
 def pack_reset(code: int, text: str) -> bytes:
-    """The payload of RESET."""
+    """Encodes the payload of RESET."""
     return _RESET.pack(code) + _text(text)
 
 
 def unpack_reset(payload: Buffer) -> tuple[int, str]:
-    """Code and text of a RESET payload."""
+    """Decodes code and text of a RESET payload."""
     if len(payload) < _RESET.size:
         raise ProtocolError("short RESET")
     return _RESET.unpack_from(payload)[0], _read_text(payload[_RESET.size :])

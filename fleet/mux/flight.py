@@ -1,14 +1,14 @@
-"""How much may be in flight on a link: enough to fill it, little enough to keep turns short.
+"""The cap on bytes in flight of a link: enough to fill it, few enough to keep turns short.
 
-gRPC gives no usable backpressure, and sockets buffer megabytes; so each side acknowledges the
-bytes it received, and the other derives rate and round-trip time from that.
+gRPC gives no usable backpressure, and sockets buffer megabytes. So each side acknowledges the
+bytes that it received, and the other derives rate and round-trip time from that.
 """
 
 from collections import deque
 
 from fleet.mux.codec import ProtocolError
 
-# A fast link may always have so much in flight; a slow one what it carries in so many seconds.
+# Lower bounds of the cap: bytes for a fast link, seconds of its rate for a slow one.
 FLOOR, FLOOR_SECONDS = 96 << 10, 0.5
 LEAST = 8 << 10
 START = 12 << 10
@@ -26,7 +26,7 @@ NARROW = 60e6
 class InFlight:
     """Bytes sent and not yet acknowledged, and the cap on them (both in bytes).
 
-    `narrow`: less than 60 MB/s have been seen to arrive, also when nobody wanted more.
+    `narrow` means a measured rate below 60 MB/s, even if nobody sent more.
 
     An ACK is timed against the last message that it covers, so that pauses of the sender do not
     look like a slow link.
@@ -44,21 +44,21 @@ class InFlight:
 
     @property
     def room(self) -> int:
-        """Bytes that may still be sent; zero or below: bulk waits."""
+        """Bytes that may still be sent; at zero or below, bulk data waits."""
         return self.cap - (self.sent - self.acked)
 
     @property
     def message(self) -> int:
-        """How large a message should be at most: what is acknowledged is whole messages."""
+        """Maximum size of a message, in bytes; ACKs cover whole messages."""
         return max(LEAST_MESSAGE, self.cap >> 2)
 
     def on_sent(self, size: int, now: float) -> None:
-        """A message of `size` bytes went out."""
+        """Notes that a message of `size` bytes was sent."""
         self.sent += size
         self._messages.append((self.sent, now, self.acked))
 
     def on_ack(self, size: int, now: float) -> None:
-        """The peer has received `size` more bytes."""
+        """Notes that the peer has received `size` more bytes."""
         self.acked += size
         if self.acked > self.sent:
             raise ProtocolError("ACK for more than was sent")
@@ -78,7 +78,7 @@ class InFlight:
         self.cap = int(max(floor, GAIN * rate * self._round_trip + queue))
 
     def _best_rate(self, now: float, rate: float) -> float:
-        """The best of the last rates; those that a newer one beats are forgotten."""
+        """Returns the best of the recent rates; drops those that a newer one exceeds."""
         while self._fastest and self._fastest[-1][1] <= rate:
             self._fastest.pop()
         self._fastest.append((now, rate))
@@ -89,9 +89,9 @@ class InFlight:
 
 
 class Receipts:
-    """When to acknowledge: at 32 KiB if the last was 1 ms ago, at 256 KiB in any case.
+    """Schedule of acknowledgements: at 32 KiB if the last was 1 ms ago, at 256 KiB at once.
 
-    Slow links need to hear sooner: at 2 KiB if the last was 100 ms ago.
+    Slow links get one sooner: at 2 KiB if the last was 100 ms ago.
     """
 
     PACE = 0.001
@@ -103,7 +103,7 @@ class Receipts:
         self._last = float("-inf")
 
     def wait(self, now: float) -> float | None:
-        """Seconds until the pending bytes should be acknowledged; None: not yet worth it."""
+        """Returns the seconds until the next ACK, None if too few bytes are pending."""
         if self.pending < self.SLOW_STEP:
             return None
         if self.pending >= self.LIMIT:
@@ -112,6 +112,6 @@ class Receipts:
         return max(0.0, self._last + pace - now)
 
     def take(self, now: float) -> int:
-        """The bytes to acknowledge now."""
+        """Returns and resets the bytes to acknowledge."""
         size, self.pending, self._last = self.pending, 0, now
         return size

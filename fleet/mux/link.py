@@ -1,4 +1,4 @@
-"""What the mux asks of its surroundings: a link that carries messages, and timers."""
+"""Ports of the mux: a link that transports messages, and timers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -7,34 +7,34 @@ from fleet.mux.codec import Buffer
 
 
 class Link(Protocol):
-    """Carries messages to one peer, in order.
+    """Transports messages to one peer, in order.
 
-    It hands what arrives to `Mux.on_message`, says `Mux.on_drain` when it is no longer blocked
-    and `Mux.on_closed` once when it has ended.
+    Calls `Mux.on_message` for each received message, `Mux.on_drain` when it is no longer
+    blocked, and `Mux.on_closed` once at its end.
     """
 
     @property
     def blocked(self) -> bool:
-        """True while a message is on its way; the mux keeps its frames until `on_drain`."""
+        """True while a message is being sent; the mux keeps its frames until `on_drain`."""
         ...
 
     def send(self, buffers: Sequence[Buffer]) -> None:
-        """Send one message made of these buffers; never called while blocked."""
+        """Sends one message made of these buffers; never called while blocked."""
         ...
 
     def close(self, reason: str) -> None:
-        """End the link; `Mux.on_closed` need not be called for this."""
+        """Ends the link; need not call `Mux.on_closed`."""
         ...
 
 
 class Handle(Protocol):
-    """A timer that can be called off."""
+    """A timer that can be cancelled."""
 
     def cancel(self) -> None: ...
 
 
 class Timers(Protocol):
-    """The part of an event loop that the mux uses; any asyncio loop is one."""
+    """The part of an asyncio event loop that the mux uses."""
 
     def call_soon(self, callback: Callable[..., object], /, *args: Any) -> Handle: ...
 

@@ -1,7 +1,7 @@
-"""Many streams over one link: states, credit, fair turns, liveness, hand-over.
+"""Many streams over one link: states, credit, fair turns, liveness, draining.
 
-The hub opens streams, the agent accepts them. Everything the far side sends is checked: a frame
-that no honest peer sends closes the link, data beyond credit or after the end resets its stream.
+The control plane opens streams, and the agent accepts them. The mux checks every frame of its
+peer: a malformed frame closes the link; data beyond credit or after the end resets its stream.
 """
 
 from collections import deque
@@ -26,21 +26,21 @@ LANE_LIMIT = 4 << 20
 MAX_CREDIT = 1 << 30
 MOST_MESSAGE = 256 << 10
 BREACH = "protocol error"
-"""How the reason begins for which a link is closed when its far side has broken the rules."""
+"""Prefix of the close reason after a protocol violation of the peer."""
 VIOLATIONS = 3
 VIOLATION_SECONDS = 60.0
 COPY_BELOW = 16 << 10
-# Turns of the loop that frames may wait for others: a message costs as much as several frames.
+# Turns of the event loop that frames wait for others: a message costs as much as several frames.
 MOST_TURNS = 4
 GONE, LATE = 502, 504
 
 
 @dataclass(frozen=True, slots=True)
 class MuxSettings:
-    """Bytes and seconds.
+    """Settings of a mux, in bytes and seconds.
 
-    `window` is what a new stream is granted, `widest` how far that grows. `unread_after`: how
-    long data may wait for an owner who consumes none; `longest`: how old a stream may become.
+    `window` is the initial receive window of a stream, `widest` its maximum. `unread_after`
+    bounds the wait for an owner that consumes no data, `longest` the age of a stream.
     """
 
     window: int = 256 << 10
@@ -53,27 +53,27 @@ class MuxSettings:
 
 
 class MuxOwner(Protocol):
-    """Told what happens to the link as a whole. Callbacks must not block."""
+    """Callbacks for events of the link. They must not block."""
 
     def on_ready(self, hello: Hello) -> None:
-        """The far side has said hello; streams may be opened."""
+        """The peer has sent HELLO; streams may be opened."""
         ...
 
     def on_open(self, stream: Stream, request: Open) -> None:
-        """Agent only: the hub opened a stream; `stream.owner` must be set before returning."""
+        """Agent only: the control plane opened a stream; must set `stream.owner`."""
         ...
 
     def on_hand_over(self, drain: Drain) -> None:
-        """The far side goes away soon: dial anew, let the open streams end."""
+        """The peer is draining: reconnect, and let open streams end."""
         ...
 
     def on_closed(self, reason: str) -> None:
-        """The link has ended, and every stream with it."""
+        """The link and all its streams have ended."""
         ...
 
 
 class Mux:
-    """One end of a link. `hub` tells which one."""
+    """One end of a link; `hub` is true on the side of the control plane."""
 
     def __init__(
         self,
@@ -120,20 +120,20 @@ class Mux:
         }
         self.post(0, codec.HELLO, hello.pack())
 
-    # What the owner does
+    # Called by the owner
 
     @property
     def open_for_new(self) -> bool:
-        """The far side has said hello and neither side is going away."""
+        """True after the peer's HELLO, until either side drains."""
         return not (self.closed or self.draining or self.drained) and self.peer is not None
 
     @property
     def features(self) -> int:
-        """Feature bits that the far side has offered."""
+        """Feature bits of the peer's HELLO."""
         return self.peer.features if self.peer is not None else 0
 
     def open(self, owner: StreamOwner, request: Open, *, tenant: bytes) -> Stream:
-        """Send a request; its answer goes to `owner`. `tenant`: who shares turns fairly."""
+        """Sends a request; `owner` gets the response. Tenants take turns fairly."""
         if self.peer is None or self.closed:
             raise ProtocolError("the link is not open")
         self._last_id = self._last_id + 2 if self._last_id else 1
@@ -151,14 +151,14 @@ class Mux:
         return stream
 
     def drain(self, grace_ms: int, text: str) -> None:
-        """Ask the far side to move to another link; streams that are open may end."""
+        """Asks the peer to move to another link; open streams may end."""
         if not (self.draining or self.closed):
             self.draining = True
             last = self._last_id
             self.post(0, codec.DRAIN, Drain(last, grace_ms, text).pack())
 
     def beat(self) -> None:
-        """Call every second or so: asks a silent peer for a sign, and gives up on a dead one.
+        """Pings a silent peer and closes the link of a dead one; call about every second.
 
         Also ends streams that are too old, or whose data nobody reads.
         """
@@ -167,13 +167,13 @@ class Mux:
         self._end_old(now)
         silent = now - self._heard
         if silent >= self._settings.dead_after:
-            self.close(f"the far side has been silent for {silent:.0f} s")
+            self.close(f"no data from the peer for {silent:.0f} s")
         elif silent >= self._settings.ping_after and not self._pinged:
             self._pinged = True
             self.post(0, codec.PING, b"\0" * 8)
 
     def close(self, reason: str) -> None:
-        """End the link and every stream on it."""
+        """Closes the link and every stream on it."""
         if not self.closed:
             self._link.close(reason)
             self.on_closed(reason)
@@ -184,18 +184,18 @@ class Mux:
             if not stalled:
                 holder.stalled_since = now
             elif now - stalled >= self._settings.unread_after:
-                holder.fail(LATE, f"nobody has read its data for {now - stalled:.0f} s")
+                holder.fail(LATE, f"its data has not been read for {now - stalled:.0f} s")
 
     def _end_old(self, now: float) -> None:
-        """Streams stand in the order in which they were opened."""
+        """Ends old streams; `streams` is in the order of opening."""
         limit = now - self._settings.longest
         for stream in [*takewhile(lambda one: one.opened <= limit, self.streams.values())]:
-            stream.fail(LATE, f"open for {now - stream.opened:.0f} s, which is the most")
+            stream.fail(LATE, f"open for {now - stream.opened:.0f} s, the longest allowed time")
 
-    # What the link says
+    # Called by the link
 
     def on_message(self, message: bytes) -> None:
-        """A message came in. A breach of the protocol closes the link."""
+        """Processes a message. A protocol violation closes the link."""
         if self.closed:
             return
         self._heard = self._clock.monotonic()
@@ -214,7 +214,7 @@ class Mux:
         self._acknowledge()
 
     def on_drain(self) -> None:
-        """The link is no longer blocked."""
+        """Continues to send when the link is no longer blocked."""
         if self._ticking or not self._queue:
             return
         if self._queue.lonely:
@@ -223,7 +223,7 @@ class Mux:
             self._next_turn()
 
     def on_closed(self, reason: str) -> None:
-        """The link has ended."""
+        """Ends all streams after the end of the link."""
         if self.closed:
             return
         self.closed = True
@@ -233,10 +233,10 @@ class Mux:
             stream.close().on_reset(GONE, reason)
         self._owner.on_closed(reason)
 
-    # What streams ask (see `fleet.mux.stream.Carrier`)
+    # Called by streams (see `fleet.mux.stream.Carrier`)
 
     def post(self, stream_id: int, kind: int, payload: Buffer) -> int:
-        """Queue a small frame; its number in the lane."""
+        """Queues a small frame and returns its number in the lane."""
         self._queue.post(stream_id, kind, payload)
         number = self._queue.posted
         if self._queue.lane_size > CONGESTED:
@@ -245,12 +245,12 @@ class Mux:
         return number
 
     def post_reset(self, stream_id: int, code: int, text: str) -> None:
-        """Queue a RESET."""
+        """Queues a RESET."""
         if not self.closed:
             self.post(stream_id, codec.RESET, codec.pack_reset(code, text))
 
     def offer(self, stream: Stream) -> None:
-        """The stream's sendable bytes have changed."""
+        """Updates the sendable bytes of a stream."""
         self._queue.offer(stream)
         if self._queue.bulk_size > CONGESTED:
             self.congested = True
@@ -258,7 +258,7 @@ class Mux:
             self._schedule()
 
     def forget(self, stream: Stream) -> None:
-        """The stream has ended."""
+        """Removes an ended stream."""
         self.streams.pop(stream.id, None)
         if stream.offered:
             self._queue.offer(stream)
@@ -268,7 +268,7 @@ class Mux:
     # Sending
 
     def _schedule(self) -> None:
-        """Send at the end of the tick; the first frame of a quiet tick goes at once."""
+        """Sends at the end of the tick; the first frame of a quiet tick goes at once."""
         if self._ticking or self.closed:
             return
         self._next_turn()
@@ -280,7 +280,7 @@ class Mux:
         self._timers.call_soon(self._tick)
 
     def _tick(self) -> None:
-        """Send what has gathered; while each turn of the loop brings more frames, a turn later."""
+        """Sends the queued frames, or waits one more turn while the loop still adds frames."""
         lonely = self._queue.lonely
         if not lonely and self._still_gathering():
             self._next_turn()
@@ -349,7 +349,7 @@ class Mux:
                 raise ProtocolError("a reserved flag is set")
             payload = unpack(payload)
         if self.peer is None and type_ != codec.HELLO:
-            raise ProtocolError("the first frame is no HELLO")
+            raise ProtocolError("the first frame is not HELLO")
         if stream_id == 0:
             self._ration.spend(type_, self._heard)
             self._on_link_frame(type_, kind, payload)
@@ -374,7 +374,7 @@ class Mux:
     def _on_stream_frame(self, stream: Stream, type_: int, kind: int, payload: Buffer) -> None:
         if type_ == codec.DATA:
             if stream.received_end:
-                self._on_violation(stream, codec.PROTOCOL, "data after the end")
+                self._on_violation(stream, codec.PROTOCOL, "data after the end of the stream")
             elif len(payload) > stream.granted:
                 self._on_violation(stream, codec.FLOW, "data beyond credit")
             else:
@@ -382,7 +382,7 @@ class Mux:
         elif type_ == codec.CREDIT:
             size = codec.unpack_u32(payload)
             if stream.credit + size > MAX_CREDIT:
-                raise ProtocolError("credit overflows")
+                raise ProtocolError("the credit is too large")
             stream.add_credit(size)
         elif type_ == codec.RESET:
             code, text = codec.unpack_reset(payload)
@@ -435,9 +435,9 @@ class Mux:
 
     def _on_ping(self, kind: int, payload: Buffer) -> None:
         if len(payload) != 8:
-            raise ProtocolError("a PING that is not 8 bytes")
+            raise ProtocolError("the payload of a PING is not 8 bytes")
         if self._queue.lane_size > LANE_LIMIT:
-            raise ProtocolError("PINGs from a peer that does not read")
+            raise ProtocolError("the peer sends PINGs but reads no data")
         if not kind & codec.END:
             self.post(0, codec.PING | codec.END, bytes(payload))
 
@@ -451,7 +451,7 @@ class Mux:
         self.on_drain()
 
     def _fit(self) -> None:
-        """Frames and messages as large as the link bears."""
+        """Fits the size of frames and messages to the link."""
         largest = self.peer.largest if self.peer is not None else QUANTUM
         self._queue.message = min(self._flight.message, MESSAGE)
         self._queue.quantum = min(self._queue.message, QUANTUM, largest)
@@ -461,7 +461,7 @@ _STREAM_FRAMES = (codec.DATA, codec.CREDIT, codec.RESET)
 
 
 def _piece(message: bytes, start: int, end: int) -> Buffer:
-    """A copy when small, so that a small piece does not keep a large message in memory."""
+    """Copies small payloads, so that they do not keep a large message in memory."""
     if end - start > COPY_BELOW:
         return memoryview(message)[start:end]
     return message[start:end]

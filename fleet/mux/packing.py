@@ -1,6 +1,6 @@
-"""DATA frames as zstd frames of their own (RFC 8878), for links narrower than a processor.
+"""Compression of DATA frames with zstd (RFC 8878), for links slower than a CPU core.
 
-Frames do not depend on each other: nothing is kept for a stream, and turns stay as they are.
+Each DATA frame is one independent zstd frame: streams keep no state and take turns as before.
 """
 
 import sys
@@ -13,7 +13,7 @@ else:
     from backports import zstd
 
 SMALLEST = 1 << 10
-# What does not come to less than this part is sent as it is.
+# Payloads that do not shrink below this ratio are sent uncompressed.
 WORTH = 0.85
 SKIPPED = 32
 _LEVEL = 1
@@ -26,14 +26,14 @@ _UNPACK: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_L
 
 
 class Packer:
-    """Packs payloads; its working memory is kept, about half a megabyte once it was used."""
+    """Compresses payloads; keeps about 0.5 MB of working memory after the first use."""
 
     def __init__(self) -> None:
-        # Most links never pack.
+        # Made on first use: most links never compress.
         self._compressor: zstd.ZstdCompressor | None = None
 
     def pack(self, payload: Buffer) -> bytes | None:
-        """The packed payload; None: not worth it."""
+        """Compresses a payload; returns None if it does not shrink enough."""
         if self._compressor is None:
             self._compressor = zstd.ZstdCompressor(options=_PACK)
         packed = self._compressor.compress(payload, zstd.ZstdCompressor.FLUSH_FRAME)
@@ -41,12 +41,12 @@ class Packer:
 
 
 def unpack(payload: Buffer) -> bytes:
-    """What was packed. ProtocolError: it is no single frame, or more than a frame may hold."""
+    """Decompresses a payload. Raises ProtocolError unless it is one frame within the limit."""
     decompressor = zstd.ZstdDecompressor(options=_UNPACK)
     try:
         data = decompressor.decompress(payload, MAX_FRAME + 1)
     except zstd.ZstdError as error:
-        raise ProtocolError(f"a packed frame that cannot be read: {error}") from None
+        raise ProtocolError(f"malformed compressed frame: {error}") from None
     if not decompressor.eof or decompressor.unused_data or len(data) > MAX_FRAME:
-        raise ProtocolError("a packed frame that is not one frame's content")
+        raise ProtocolError("a compressed frame is incomplete, too large or has trailing bytes")
     return data

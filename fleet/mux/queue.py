@@ -1,7 +1,7 @@
-"""What waits to be sent on a link, and whose turn it is.
+"""The send queue of a link, with fair turns.
 
-Small frames overtake the bulk of other streams; bulk is cut into quanta and served round robin,
-by tenant (a user) first and by stream second. Order inside a stream is never changed.
+Small frames overtake the bulk data of other streams. Bulk data is cut into quanta and sent
+round robin, by tenant (a user) and then by stream. The order within a stream never changes.
 """
 
 from typing import Protocol
@@ -15,9 +15,9 @@ SMALL = 8 << 10
 
 
 class Source(Protocol):
-    """A stream as the queue sees it; `offered`, `last_small` and `unpacked` are the queue's notes.
+    """A stream, as the queue uses it; only the queue sets `offered`, `last_small`, `unpacked`.
 
-    `unpacked`: how many of its frames are not worth a try to pack.
+    `unpacked` is the number of next frames that the queue does not try to compress.
     """
 
     id: int
@@ -28,18 +28,18 @@ class Source(Protocol):
 
     @property
     def sendable(self) -> int:
-        """Bytes of bulk that have credit."""
+        """Bytes of bulk data that have credit."""
         ...
 
     def cut(self, quantum: int) -> tuple[int, Buffer]:
-        """Take the next frame, of `quantum` bytes at most: type with flags, payload."""
+        """Takes the next frame, of at most `quantum` bytes: type with flags, payload."""
         ...
 
 
 class SendQueue:
-    """Frames ready to go (the lane) and streams with bulk that has credit (the ring).
+    """Small frames (the lane), and streams with bulk data that has credit (the ring).
 
-    `quantum`, `message`: about how many bytes of bulk go into a frame and a message.
+    `quantum` and `message` are the approximate bytes of bulk data per frame and per message.
     """
 
     def __init__(self) -> None:
@@ -56,18 +56,18 @@ class SendQueue:
 
     @property
     def lonely(self) -> bool:
-        """At most one frame and one tenant wait: coalescing would gain nothing."""
+        """True if at most one frame and one tenant wait: coalescing would gain nothing."""
         return len(self._lane) < 2 and len(self._ring) < 2
 
     def post(self, stream_id: int, kind: int, payload: Buffer) -> None:
-        """Queue one frame that goes before any bulk."""
+        """Queues one frame before all bulk data."""
         size = len(payload)
         self._lane.append((header(stream_id, kind, size), payload))
         self.lane_size += size + HEADER_SIZE
         self.posted += 1
 
     def offer(self, source: Source) -> None:
-        """Count a stream's sendable bytes anew; it has a place in the ring while there are any."""
+        """Updates a stream's sendable bytes; the stream is in the ring while it has any."""
         ready = source.sendable
         self.bulk_size += ready - source.offered
         if ready and not source.offered:
@@ -77,9 +77,9 @@ class SendQueue:
         source.offered = ready
 
     def next_message(self, room: int, packer: Packer | None = None) -> tuple[list[Buffer], int]:
-        """Buffers and size of the next message; empty when only bulk waits and has no room.
+        """Returns buffers and size of the next message; empty if bulk data has no room.
 
-        With a packer, bulk is packed where that is worth it.
+        With a packer, compresses bulk data that shrinks enough.
         """
         share = MESSAGE if not self._ring or room <= 0 else self.message * 3 // 4
         message, size = self._take_small(share)
@@ -117,7 +117,7 @@ class SendQueue:
         return count, size
 
     def _next_source(self) -> Source | None:
-        """The stream whose turn it is; one with frames still in the lane has to wait for them."""
+        """Returns the next stream in turn; skips streams with frames in the lane."""
         for streams in self._ring.values():
             for source in streams.values():
                 if source.last_small <= self._taken:
@@ -125,7 +125,7 @@ class SendQueue:
         return None
 
     def _turn(self, source: Source) -> None:
-        """Send the served stream and its tenant to the back of their rows."""
+        """Moves the served stream and its tenant to the end of the ring."""
         streams = self._ring.pop(source.tenant, None)
         if streams is None:
             return

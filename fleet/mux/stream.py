@@ -1,4 +1,4 @@
-"""One proxied exchange inside a link: two directions of bytes, each with credit."""
+"""One stream of a link, for one proxied request: two directions of bytes, each with credit."""
 
 from collections import deque
 from typing import Protocol
@@ -9,28 +9,30 @@ from fleet.mux.queue import SMALL
 
 
 class StreamOwner(Protocol):
-    """Told what happens on a stream. Callbacks must not block; they may reset the stream."""
+    """Callbacks for events of a stream. They must not block; they may reset the stream."""
 
     def on_data(self, data: Buffer) -> None:
-        """Bytes came in. Say `Stream.consumed` once they are written to the next socket."""
+        """Gets bytes; calls `Stream.consumed` once they are written to the next socket."""
         ...
 
     def on_end(self, close: bool) -> None:
-        """The far side sends no more; `close`: its source was delimited by closing."""
+        """The peer sends no more; `close`: the end of its source's connection was the delimiter."""
         ...
 
     def on_writable(self) -> None:
-        """After `Stream.send` said False: there is room again."""
+        """There is room again after `Stream.send` returned False."""
         ...
 
     def on_reset(self, code: int, text: str) -> None:
-        """The stream is over, by the far side or with the link; codes of `fleet.mux.codec`,
-        or an HTTP status to show."""
+        """The peer or the end of the link has ended the stream.
+
+        `code` is from `fleet.mux.codec`, or an HTTP status for the client.
+        """
         ...
 
 
 class _Nobody:
-    """The owner of a stream that is over: a stream and what it was for let go of each other."""
+    """Owner of an ended stream, so that the stream and its owner do not reference each other."""
 
     def on_data(self, data: Buffer) -> None:
         pass
@@ -49,9 +51,9 @@ _NOBODY = _Nobody()
 
 
 class Carrier(Protocol):
-    """The mux as a stream sees it.
+    """The mux, as a stream uses it.
 
-    `widest`: how far a receive window may grow, in bytes. `congested`: too much bulk waits.
+    `widest` is the maximum receive window in bytes. `congested`: too much bulk data waits.
     `crowded`: even small frames wait.
     """
 
@@ -61,25 +63,25 @@ class Carrier(Protocol):
     crowded: bool
 
     def post(self, stream_id: int, kind: int, payload: Buffer) -> int:
-        """Queue a small frame; its number in the lane."""
+        """Queues a small frame and returns its number in the lane."""
         ...
 
     def post_reset(self, stream_id: int, code: int, text: str) -> None: ...
 
     def offer(self, stream: "Stream") -> None:
-        """The stream's sendable bytes have changed."""
+        """Updates the sendable bytes of a stream."""
         ...
 
     def forget(self, stream: "Stream") -> None:
-        """The stream has ended."""
+        """Removes an ended stream."""
         ...
 
 
 class Stream:
-    """Each direction is open, then ended; closed when both have ended, or by a reset.
+    """A stream; closed after the end of both directions or after a reset.
 
-    `opened`, `stalled_since`: monotonic seconds; the latter is when the mux first saw that the
-    owner holds data and consumes none, 0 after it has.
+    `opened` and `stalled_since` are monotonic seconds. `stalled_since` is the time when the mux
+    first saw unconsumed data; consuming resets it to 0.
     """
 
     __slots__ = (
@@ -127,12 +129,12 @@ class Stream:
 
     @property
     def link(self) -> object:
-        """The link whose share of the budget it uses."""
+        """The link whose share of the budget the stream uses."""
         return self._mux
 
     @property
     def writable(self) -> bool:
-        """The far side has granted room for more, and the link is not overfull."""
+        """True if the peer has granted credit and the link is not congested."""
         if self.closed or self.backlogged >= self.credit or self._mux.crowded:
             return False
         return not (self.backlogged and self._mux.congested)
@@ -143,9 +145,9 @@ class Stream:
         return min(self.backlogged, self.credit)
 
     def send(self, data: Buffer, flags: int = 0) -> bool:
-        """Send bytes in order, with END (and CLOSE) if they are the last.
+        """Sends bytes in order, with END (and CLOSE) if they are the last.
 
-        False: send no more until `on_writable`; these bytes are taken all the same.
+        Returns False if the caller must wait for `on_writable`; the given bytes are sent anyway.
         """
         if self.closed or self.sent_end or self._ending:
             return False
@@ -162,7 +164,7 @@ class Stream:
         return not self._waiting
 
     def cut(self, quantum: int) -> tuple[int, Buffer]:
-        """Take the next frame (type with flags, payload) off the backlog; for the send queue."""
+        """Takes the next frame (type with flags, payload) off the backlog, for the send queue."""
         data = self._backlog.popleft()
         size = min(len(data), quantum, self.credit)
         if size < len(data):
@@ -178,20 +180,20 @@ class Stream:
         return kind, data
 
     def reset(self, code: int = CANCELLED, text: str = "") -> None:
-        """End both directions now, and tell the far side why."""
+        """Ends both directions at once and sends the reason to the peer."""
         if not self.closed:
             self.close()
             self._mux.post_reset(self.id, code, text)
 
     def fail(self, code: int, text: str) -> None:
-        """`reset`, and tell our own owner too."""
+        """Resets the stream and also calls its owner's `on_reset`."""
         if not self.closed:
             owner = self.owner
             self.reset(code, text)
             owner.on_reset(code, text)
 
     def receive(self, data: Buffer, flags: int) -> None:
-        """A DATA frame that the mux has checked."""
+        """Takes a DATA frame that the mux has checked."""
         if flags & STARVED:
             self.starved = True
         if size := len(data):
@@ -208,7 +210,7 @@ class Stream:
             owner.on_end(bool(flags & CLOSE))
 
     def consumed(self, size: int) -> None:
-        """`size` received bytes are written out: grant the far side as much again in time."""
+        """Reports `size` written bytes, and grants the peer new credit in time."""
         if self.closed:
             return
         self.held -= size
@@ -220,19 +222,19 @@ class Stream:
             self._grant()
 
     def add_credit(self, size: int) -> None:
-        """A CREDIT frame that the mux has checked."""
+        """Takes a CREDIT frame that the mux has checked."""
         self.credit += size
         self._mux.offer(self)
         self.wake()
 
     def wake(self) -> None:
-        """Tell the owner if it waits and there is room again."""
+        """Calls the owner's `on_writable` if it waits and there is room again."""
         if self._waiting and self.writable:
             self._waiting = False
             self.owner.on_writable()
 
     def close(self) -> StreamOwner:
-        """Leave the mux; nothing is sent, nothing will be told. Whose it was."""
+        """Leaves the mux without a frame or a callback; returns the former owner."""
         owner, self.owner = self.owner, _NOBODY
         self.closed = True
         self._backlog.clear()

@@ -1,4 +1,5 @@
-"""gRPC calls between hub and agent: the port, and who fills it in: our own HTTP/2, and grpcio.
+"""gRPC calls between control plane and agent: the port, and its two implementations.
 
-What messages mean, who may call and when to dial again are told elsewhere.
+The implementations are Towline's own HTTP/2 and grpcio. Meaning of messages, authorization and
+reconnects are elsewhere.
 """

@@ -1,4 +1,4 @@
-"""The port: calls of messages both ways, each one end of one of them, and how they end."""
+"""The port for gRPC calls: bidirectional streams of messages, and their status."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from fleet.errors import Code, TowlineError
 
 Metadata = Sequence[tuple[str, str]]
 
-UNSERVED = "the control plane could not serve this; its log says why"
+UNSERVED = "the control plane failed to serve this call; see its log"
 
 
 class Status(IntEnum):
-    """How a call has ended (gRPC, doc/statuscodes.md)."""
+    """Status codes of a call (gRPC, doc/statuscodes.md)."""
 
     OK = 0
     CANCELLED = 1
@@ -50,23 +50,23 @@ _STATUS = {
 
 
 class CallFailed(TowlineError):
-    """A call has ended otherwise than well; `status` says how."""
+    """A call has failed with `status`."""
 
     def __init__(self, status: Status, message: str) -> None:
-        super().__init__(message or f"the call has ended: {status.name}")
+        super().__init__(message or f"the call failed: {status.name}")
         self.status = status
 
 
 def status_of(error: TowlineError) -> Status:
-    """What a caller is told of an error."""
+    """Maps an error to the status for the caller."""
     return error.status if isinstance(error, CallFailed) else _STATUS[error.code]
 
 
 class Call(Protocol):
     """One end of a call.
 
-    `peer`: the address of the far side, for people. `metadata`: what the caller sent along, names
-    in lower case; of a name that came twice the last.
+    `peer` is the address of the other end, for people. `metadata` is the caller's metadata with
+    lower-case names; of a repeated name, the last value.
     """
 
     @property
@@ -76,43 +76,45 @@ class Call(Protocol):
     def metadata(self) -> Mapping[str, str]: ...
 
     async def read(self) -> bytes | None:
-        """The next message; None: the far side has ended well. CallFailed: it has not."""
+        """Returns the next message, None at the end. CallFailed: the call has failed."""
         ...
 
     async def write(self, message: bytes) -> None:
-        """Returns when there is room for it. CallFailed: the call has ended."""
+        """Sends a message as soon as there is room. CallFailed: the call has ended."""
         ...
 
     async def done(self) -> None:
-        """The caller has nothing more to say."""
+        """Ends the messages of the caller."""
         ...
 
     def cancel(self) -> None:
-        """End the call at once, whatever state it is in."""
+        """Ends the call at once, in any state."""
         ...
 
 
 class Channel(Protocol):
-    """The caller's end of a connection, which is dialled at the first call, and anew when one
-    finds it lost."""
+    """A client connection; the first call connects, and later calls reconnect if it is lost."""
 
     async def call(self, path: str, metadata: Metadata) -> Call:
-        """Begin a call. CallFailed: there is no way to the far side."""
+        """Begins a call. CallFailed: the server cannot be reached."""
         ...
 
     async def close(self) -> None:
-        """End all calls and the connection."""
+        """Ends all calls and the connection."""
         ...
 
 
 Handler = Callable[[Call], Coroutine[Any, Any, None]]
-"""Serves one call to its end; a TowlineError that it raises is told to the caller."""
+"""Serves one call to its end; the caller gets the status of a raised TowlineError."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """`without_call`: seconds that a connection may go without an open call, or without TLS;
-    `calls`: open at a time on one connection; `message`: bytes of the largest one."""
+    """Limits of one connection.
+
+    `without_call`: seconds without an open call, or until the TLS handshake. `calls`: concurrent
+    calls. `message`: bytes of the largest message.
+    """
 
     without_call: float = 30.0
     calls: int = 64
@@ -120,7 +122,7 @@ class ServerLimits:
 
 
 class Certified(Protocol):
-    """Paths of a certificate with its chain and of its key, both PEM."""
+    """Paths of a certificate chain and its key, both PEM."""
 
     @property
     def certificate(self) -> Path: ...
@@ -130,14 +132,17 @@ class Certified(Protocol):
 
 
 class Server(Protocol):
-    """Serves handlers by their paths."""
+    """Serves handlers by path."""
 
     async def start(self, where: tuple[str, int], certified: Certified | None) -> int:
-        """Listen, over TLS if certified; the port. OSError: it is taken, or a file not good."""
+        """Listens, with TLS if certified, and returns the port.
+
+        OSError: the port is in use, or a certificate file is unusable.
+        """
         ...
 
     async def stop(self, grace: float = 0.0) -> None:
-        """Take no new calls, and end the open ones after `grace` seconds."""
+        """Accepts no new calls, and ends the open ones after `grace` seconds."""
         ...
 
 
@@ -147,18 +152,18 @@ In = TypeVar("In", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Out, In]):
-    """A call of protobuf messages: what the caller says, what it hears."""
+    """A call of protobuf messages: `said` is the type of requests, `heard` of responses."""
 
     path: str
     said: type[Out]
     heard: type[In]
 
     async def begin(self, channel: Channel, metadata: Metadata) -> "Talk[Out, In]":
-        """The caller's end of a new call. CallFailed: as `Channel.call`."""
+        """Begins a call. CallFailed: see `Channel.call`."""
         return Talk(await channel.call(self.path, metadata), self.heard)
 
     async def ask(self, channel: Channel, metadata: Metadata, said: Out) -> AsyncGenerator[In]:
-        """What the far side answers to one message. CallFailed: as `Channel.call`, `Call.read`."""
+        """Sends one message and yields the responses. CallFailed: see `Channel.call`."""
         talk = await self.begin(channel, metadata)
         try:
             await talk.write(said)
@@ -169,19 +174,19 @@ class Method(Generic[Out, In]):
             talk.cancel()
 
     def served(self, call: Call) -> "Talk[In, Out]":
-        """The other end."""
+        """Wraps a call on the server."""
         return Talk(call, self.said)
 
 
 class Talk(Generic[Out, In]):
-    """A call whose messages are protobuf's."""
+    """A call with protobuf messages."""
 
     def __init__(self, call: Call, heard: type[In]) -> None:
         self.call = call
         self._heard = heard
 
     async def read(self) -> In | None:
-        """As `Call.read`. CallFailed: also for what is no such message."""
+        """Returns the next message, None at the end. CallFailed: also for a malformed message."""
         data = await self.call.read()
         if data is None:
             return None
@@ -189,19 +194,19 @@ class Talk(Generic[Out, In]):
             return self._heard.FromString(data)
         except DecodeError as error:
             raise CallFailed(
-                Status.INTERNAL, f"what came is no {self._heard.DESCRIPTOR.name}"
+                Status.INTERNAL, f"received data is not a {self._heard.DESCRIPTOR.name} message"
             ) from error
 
     async def write(self, message: Out) -> None:
-        """As `Call.write`."""
+        """Sends a message; see `Call.write`."""
         await self.call.write(message.SerializeToString())
 
     async def done(self) -> None:
-        """As `Call.done`."""
+        """Ends the messages of the caller; see `Call.done`."""
         await self.call.done()
 
     def cancel(self) -> None:
-        """As `Call.cancel`."""
+        """Ends the call at once; see `Call.cancel`."""
         self.call.cancel()
 
     async def __aiter__(self) -> AsyncIterator[In]:

@@ -1,4 +1,4 @@
-"""A connected socket, by the way of an HTTP proxy where there is one (RFC 9110, 9.3.6)."""
+"""Connects sockets, directly or through an HTTP CONNECT proxy (RFC 9110, 9.3.6)."""
 
 import asyncio
 import socket
@@ -13,9 +13,9 @@ _ADDRESS_SECONDS = 4.0
 
 
 async def through(proxy: str, host: str, port: int) -> socket.socket:
-    """Ask `proxy`, a URL of http, for a way to `host:port`.
+    """Connects to `host:port` through `proxy`, an http URL.
 
-    OSError: the proxy is not reached. Unavailable: it refuses. Invalid: it is no such URL.
+    OSError: the proxy cannot be reached. Unavailable: it refuses. Invalid: not an http URL.
     """
     parts, there = _read(proxy)
     raw = await reach(*there)
@@ -28,23 +28,25 @@ async def through(proxy: str, host: str, port: int) -> socket.socket:
 
 
 def _read(proxy: str) -> tuple[SplitResult, tuple[str, int]]:
-    """Its URL, host and port. Invalid, without saying why: it may be a piece of a password."""
+    """Parses the proxy URL. Raises Invalid without details, which may contain a password."""
     try:
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         if parts.scheme == "http" and parts.hostname:
             return parts, (parts.hostname, parts.port or 80)
     except ValueError:
         pass
-    raise Invalid("the proxy must be given as http://host:port, its password percent-encoded")
+    raise Invalid(
+        "the proxy must be http://[user:password@]host:port with a percent-encoded password"
+    )
 
 
 async def reach(host: str, port: int) -> socket.socket:
-    """The first of the host's addresses that takes the connection. OSError: none does."""
+    """Connects to the first of the host's addresses that accepts. OSError: none does."""
     loop = asyncio.get_running_loop()
     failed: OSError = OSError(f"{host} has no address")
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for number, (family, kind, protocol, _, address) in enumerate(found, 1):
-        # One that leads nowhere must not take the time of those behind it.
+        # An unreachable address must not use up the time of the next ones.
         patience = _ADDRESS_SECONDS if number < len(found) else None
         try:
             async with asyncio.timeout(patience):
@@ -73,17 +75,17 @@ async def _ask(raw: socket.socket, proxy: SplitResult, target: str) -> None:
     await loop.sock_sendall(raw, "\r\n".join([*lines, "", ""]).encode())
     answer = bytearray()
     while not answer.endswith(b"\r\n\r\n"):
-        # Not a byte beyond the answer, which belongs to the target.
+        # Read no byte beyond the response: the next bytes belong to the target.
         piece = await loop.sock_recv(raw, 1)
         answer += piece
         if not piece or len(answer) > _MOST_ANSWER:
-            raise Unavailable(f"the proxy {proxy.hostname} gave no answer that can be read")
+            raise Unavailable(f"the proxy {proxy.hostname} sent an unreadable response")
     words = bytes(answer).split(b"\r\n", 1)[0].split(b" ", 2)
     if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not _is_well(words[1]):
         said = b" ".join(words[1:])[:100].decode("ascii", "replace")
-        raise Unavailable(f"the proxy {proxy.hostname} refuses to connect: {said}")
+        raise Unavailable(f"the proxy {proxy.hostname} refused to connect: {said}")
 
 
 def _is_well(status: bytes) -> bool:
-    """Any of 2xx (RFC 9110, 9.3.6)."""
+    """True for any 2xx status (RFC 9110, 9.3.6)."""
     return len(status) == 3 and status.isdigit() and status.startswith(b"2")

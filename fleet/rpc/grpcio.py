@@ -1,4 +1,4 @@
-"""The same calls by grpcio: what others speak, and the way back if our own wire meets its match."""
+"""The same calls with grpcio, as a fallback for Towline's own HTTP/2."""
 
 import asyncio
 import socket
@@ -26,8 +26,8 @@ log = structlog.get_logger(__name__)
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}
 _MOST_MESSAGE = 16 << 20
 _LOST = "the connection was lost"
-# The pings are only a net beneath the pulses of Sync; they also make the kernel give up on
-# unanswered data (TCP_USER_TIMEOUT), so a dead way is noticed within the time-out.
+# Pings back up the pulses of Sync. They also set TCP_USER_TIMEOUT, so that the kernel detects
+# a dead connection within the time-out.
 _CHANNEL = (
     ("grpc.max_receive_message_length", _MOST_MESSAGE),
     ("grpc.max_send_message_length", _MOST_MESSAGE),
@@ -40,14 +40,14 @@ _CHANNEL = (
 
 
 class _RawCall(Protocol):
-    """The part that a servicer's context and a client's call have in common."""
+    """The common part of a servicer's context and a client's call."""
 
     async def read(self) -> Any: ...
     async def write(self, message: bytes, /) -> Any: ...
 
 
 class _GrpcioCall:
-    """Either end of a call of raw bytes."""
+    """One end of a call of raw bytes."""
 
     def __init__(self, call: _RawCall, peer: str, metadata: Mapping[str, str]) -> None:
         self.peer, self.metadata = peer, metadata
@@ -97,10 +97,10 @@ class _Incoming(_GrpcioCall):
         super().__init__(context, context.peer(), metadata)
 
     async def done(self) -> None:
-        """The served end is done when its handler returns."""
+        """Does nothing: the end of the handler ends the call."""
 
     def cancel(self) -> None:
-        """The same."""
+        """Does nothing: the end of the handler ends the call."""
 
 
 def _failed(error: grpc.aio.AioRpcError) -> CallFailed:
@@ -108,8 +108,10 @@ def _failed(error: grpc.aio.AioRpcError) -> CallFailed:
 
 
 class GrpcioChannel:
-    """`fleet.rpc.calls.Channel`. `ca`: PEM of the authorities to trust, None: the public ones;
-    without `secure` no TLS is spoken. `proxy`: URL of a proxy that is asked to CONNECT; or empty.
+    """Implements `fleet.rpc.calls.Channel` with grpcio.
+
+    `ca` is the PEM of trusted authorities (None: the public ones); `secure=False` turns TLS off.
+    `proxy` is the URL of a CONNECT proxy, or empty.
     """
 
     def __init__(
@@ -121,7 +123,7 @@ class GrpcioChannel:
         server_name: str | None = None,
         proxy: str = "",
     ) -> None:
-        # gRPC by itself reads fewer variables for proxies than other programs do.
+        # gRPC itself reads fewer proxy variables than other programs.
         way = ("grpc.http_proxy", proxy) if proxy else ("grpc.enable_http_proxy", 0)
         options: list[tuple[str, int | str]] = [*_CHANNEL, way]
         if server_name:
@@ -140,7 +142,7 @@ class GrpcioChannel:
 
 
 class GrpcioServer:
-    """`fleet.rpc.calls.Server`."""
+    """Implements `fleet.rpc.calls.Server` with grpcio."""
 
     def __init__(self, handlers: Mapping[str, Handler], limits: ServerLimits) -> None:
         milliseconds = int(limits.without_call * 1000)
@@ -152,14 +154,14 @@ class GrpcioServer:
                 ("grpc.max_concurrent_streams", limits.calls),
                 ("grpc.max_connection_idle_ms", milliseconds),
                 ("grpc.server_handshake_timeout_ms", milliseconds),
-                # Agents ping an idle connection every 120 s; gRPC would cut them off for it.
+                # Agents ping an idle connection every 120 s; by default gRPC would disconnect them.
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
             )
         )
         self._server.add_generic_rpc_handlers((_Handlers(handlers),))
 
     async def start(self, where: tuple[str, int], certified: Certified | None) -> int:
-        # gRPC binds by itself, and says what hinders it to its own log only.
+        # gRPC reports a failed bind only to its own log, so bind once here to get the error.
         socket.create_server(where).close()
         place = f"{where[0]}:{where[1]}"
         try:
@@ -196,7 +198,7 @@ def _served(handler: Handler) -> Any:
         except TowlineError as error:
             await context.abort(_STATUS[status_of(error)], error.message)
         except Exception:
-            # By itself gRPC tells the caller what was raised.
+            # Without this, gRPC would send the exception's text to the caller.
             log.exception("call failed")
             await context.abort(grpc.StatusCode.UNKNOWN, UNSERVED)
 

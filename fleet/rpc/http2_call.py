@@ -1,4 +1,4 @@
-"""Calls over a stream of our own HTTP/2 (gRPC, doc/PROTOCOL-HTTP2.md), from either end."""
+"""gRPC calls over Towline's own HTTP/2 (gRPC, doc/PROTOCOL-HTTP2.md), client and server."""
 
 import asyncio
 import struct
@@ -14,12 +14,12 @@ from fleet.rpc.calls import CallFailed, Status
 
 CONTENT_TYPE = "application/grpc"
 PREFIX_SIZE = 5
-# What may wait to be read before the far side has to wait, and what a sink may be sent ahead.
+# Window of a call that is read, and of one with a sink.
 UNREAD = 256 << 10
 WIDE = 1 << 30
 TRUSTED_FRAME = 256 << 10
 _MOST_TEXT = 1000
-# An empty message takes memory too.
+# Memory of a message besides its bytes.
 _OVERHEAD = 64
 _PREFIX = struct.Struct(">BI")
 _AFTER_RESET: dict[int, Status] = {
@@ -43,21 +43,21 @@ _OF_HTTP = {
 
 
 class Sink(Protocol):
-    """Takes a call's messages as they come, in place of `read`."""
+    """Gets a call's messages by callback, in place of `read`."""
 
     def on_message(self, message: bytes) -> None: ...
 
     def on_room(self) -> None:
-        """The call is no longer blocked."""
+        """The call can send again."""
         ...
 
     def on_over(self, reason: str) -> None:
-        """The call has ended; empty: as it should."""
+        """The call has ended; an empty reason means success."""
         ...
 
 
 class Http2Call(ABC):
-    """What both ends have in common. `most`: bytes of the largest message that is taken."""
+    """Base class of both ends of a call. `most`: bytes of the largest accepted message."""
 
     def __init__(self, stream: Stream, peer: str, metadata: Mapping[str, str], most: int) -> None:
         self.peer, self.metadata = peer, metadata
@@ -107,19 +107,19 @@ class Http2Call(ABC):
             self._stream.reset()
             self._finish(CallFailed(Status.CANCELLED, "the call was cancelled"))
 
-    # For who takes messages as they come
+    # For callers with a sink
 
     @property
     def blocked(self) -> bool:
-        """Whether a message that is sent now would only wait."""
+        """True if a message that is sent now would have to wait."""
         return self._stream.blocked
 
     def send(self, pieces: Sequence[Buffer], size: int) -> None:
-        """Send one message made of these pieces, `size` bytes in all."""
+        """Sends one message made of these pieces, `size` bytes in total."""
         self._stream.send((_PREFIX.pack(0, size), *pieces), size + PREFIX_SIZE)
 
     def pour(self, sink: Sink) -> None:
-        """Give every message to `sink` from now on, those that wait first."""
+        """Passes all messages to `sink` from now on, beginning with the unread ones."""
         self._sink = sink
         self._stream.widen(WIDE)
         while self._messages and self._over is None:
@@ -129,13 +129,13 @@ class Http2Call(ABC):
         if self._over is not None or self._far_ended:
             sink.on_over(self._over.message if self._over else "")
 
-    # What the stream says (see `fleet.http2.stream.Receiver`)
+    # Called by the stream (see `fleet.http2.stream.Receiver`)
 
     @abstractmethod
     def on_headers(self, headers: Headers, *, end: bool) -> None: ...
 
     def on_data(self, data: bytes, start: int, stop: int) -> None:
-        """Pieces of messages; mostly one whole one."""
+        """Gets parts of messages, mostly one complete message."""
         if self._over is not None:
             return
         size = stop - start
@@ -161,10 +161,10 @@ class Http2Call(ABC):
         if self._sink is not None:
             self._sink.on_room()
 
-    # Inside
+    # Internal
 
     def _account(self, size: int) -> None:
-        """Before anybody asks for messages, the far side sends one window of them and no more."""
+        """Grants no new window before the first `read`."""
         if self._sink is not None or (self._asked and self._unread < UNREAD):
             self._stream.consume(size)
         else:
@@ -192,14 +192,14 @@ class Http2Call(ABC):
     def _refuse(self, packed: int, length: int) -> None:
         self._partial.clear()
         if packed:
-            failed = CallFailed(Status.UNIMPLEMENTED, "compressed messages are not taken")
+            failed = CallFailed(Status.UNIMPLEMENTED, "compressed messages are not supported")
         else:
-            text = f"a message of {length:,} bytes; {self._most:,} at most"
+            text = f"the message has {length:,} bytes; the limit is {self._most:,}"
             failed = CallFailed(Status.RESOURCE_EXHAUSTED, text)
         self._fail(failed)
 
     def _fail(self, failed: CallFailed) -> None:
-        """What came breaks the rules of a call: end it."""
+        """Ends a call whose peer violated the protocol."""
         self._stream.reset(ErrorCode.CANCEL)
         self._finish(failed)
 
@@ -224,14 +224,14 @@ class Http2Call(ABC):
 
 
 class ClientCall(Http2Call):
-    """The caller's end: what it hears begins with headers and ends with a status in trailers."""
+    """The client's end: responses begin with headers and end with a status in trailers."""
 
     def __init__(self, stream: Stream, peer: str, most: int) -> None:
         super().__init__(stream, peer, {}, most)
         self._answered = False
 
     def on_headers(self, headers: Headers, *, end: bool) -> None:
-        """The head of the answer, or its trailers; both at once if the call was refused."""
+        """Gets the response headers or trailers, or both at once if the call was refused."""
         values = dict(headers)
         if not self._answered:
             status = values.get(":status", "")
@@ -239,17 +239,17 @@ class ClientCall(Http2Call):
                 return
             self._answered = True
             if status != "200" or not values.get("content-type", "").startswith(CONTENT_TYPE):
-                text = f"no gRPC answers there, but HTTP {status or 'without a status'}"
+                text = f"not a gRPC server: it answered HTTP {status or 'without a status'}"
                 self._fail(CallFailed(_OF_HTTP.get(status, Status.UNKNOWN), text))
                 return
         elif not end:
-            self._fail(CallFailed(Status.INTERNAL, "headers in the middle of an answer"))
+            self._fail(CallFailed(Status.INTERNAL, "headers in the middle of a response"))
             return
         if end:
             self._end(values)
 
     def on_end(self) -> None:
-        """An answer without a status."""
+        """Fails the call: the response has no status."""
         self._fail(CallFailed(Status.UNKNOWN, "the call ended without a status"))
 
     def _end(self, trailers: Mapping[str, str]) -> None:
@@ -262,9 +262,9 @@ class ClientCall(Http2Call):
 
 
 class ServerCall(Http2Call):
-    """The served end: whoever is answered has shown who it is, and may send more at a time.
+    """The server's end; the first response raises the limits of the now authenticated caller.
 
-    `finish` is its last word, whoever has ended it.
+    `finish` sends the final status.
     """
 
     def __init__(self, stream: Stream, peer: str, metadata: Mapping[str, str], most: int) -> None:
@@ -273,14 +273,14 @@ class ServerCall(Http2Call):
         self._far_ended = stream.far_ended
 
     def on_headers(self, headers: Headers, *, end: bool) -> None:
-        """Trailers, of which a caller has none to send."""
+        """Rejects headers after the first ones; a client has no trailers."""
         if end:
             self.on_end()
         else:
             self._fail(CallFailed(Status.INTERNAL, "headers in the middle of a call"))
 
     async def done(self) -> None:
-        """The served end is done when its handler returns."""
+        """Does nothing: the end of the handler ends the call."""
 
     def send(self, pieces: Sequence[Buffer], size: int) -> None:
         if not self._answered:
@@ -291,12 +291,12 @@ class ServerCall(Http2Call):
         super().send(pieces, size)
 
     def refuse(self, http_status: str) -> None:
-        """What was asked for is no gRPC call."""
+        """Rejects a request that is not a gRPC call."""
         self._stream.end(((":status", http_status),))
         self._stream.reset(ErrorCode.NO_ERROR)
 
     def finish(self, status: Status, text: str = "") -> None:
-        """Tell how the call has ended, and take nothing more."""
+        """Sends the status of the call and ends it."""
         trailers = [*(() if self._answered else _ANSWER), ("grpc-status", str(int(status)))]
         if text:
             trailers.append(("grpc-message", quote(text[:_MOST_TEXT], safe=_PRINTABLE)))
@@ -306,7 +306,7 @@ class ServerCall(Http2Call):
         self._finish(CallFailed(Status.CANCELLED, "the call has ended"))
 
     def _fail(self, failed: CallFailed) -> None:
-        """The caller is told at once, whatever its handler is at."""
+        """Fails the call at once, while its handler still runs."""
         self._finish(failed)
         self.finish(failed.status, failed.message)
 

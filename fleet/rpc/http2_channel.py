@@ -1,4 +1,4 @@
-"""Begins calls over our own HTTP/2, through an HTTP CONNECT proxy where there is one."""
+"""Client of calls over Towline's own HTTP/2, optionally through an HTTP CONNECT proxy."""
 
 import asyncio
 import ssl
@@ -19,14 +19,17 @@ from fleet.runtime.tasks import Tasks
 _CONNECT_SECONDS = 20.0
 _QUIET_SECONDS, _ANSWER_SECONDS = 120.0, 20.0
 _MOST_MESSAGE = 16 << 20
-_NO_CERTIFICATES = "what is to be trusted holds no certificates that can be read"
-_CLOSED = "the caller has closed the connection"
+_NO_CERTIFICATES = "the trusted CA file contains no readable certificates"
+_CLOSED = "the client has closed the connection"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to, and whom to trust there: `tls` is None for a connection without, `server_name`
-    what the certificate must name. `proxy`: URL of a proxy that is asked to CONNECT; or empty."""
+    """Address and TLS settings of a server.
+
+    `tls` is None for plain TCP. The certificate must be valid for `server_name` (default: the
+    host). `proxy` is the URL of a CONNECT proxy, or empty.
+    """
 
     host: str
     port: int
@@ -36,22 +39,22 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """As requests name it."""
+        """Value of the `:authority` header."""
         host = self.server_name or self.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
 @lru_cache(maxsize=8)
 def client_tls(ca: bytes | None) -> ssl.SSLContext:
-    """Trusts the authorities of this PEM, or else those of the machine. Invalid: it is no PEM."""
+    """Makes a TLS context that trusts this PEM or the system's CAs. Invalid: a bad PEM."""
     if ca is not None and not ca.strip():
         raise Invalid(_NO_CERTIFICATES)
     try:
         tls = ssl.create_default_context(cadata=ca.decode("ascii", "replace") if ca else None)
     except (ssl.SSLError, TypeError) as error:
         raise Invalid(_NO_CERTIFICATES) from error
-    # As grpcio: whoever is named is trusted, be it no root, and none need follow RFC 5280 to the
-    # letter, which Python asks for from 3.13 on.
+    # As in grpcio: trust also intermediate CAs, and certificates that violate RFC 5280, which
+    # Python 3.13 and later reject by default.
     tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -60,7 +63,7 @@ def client_tls(ca: bytes | None) -> ssl.SSLContext:
 
 
 class Http2Channel:
-    """`fleet.rpc.calls.Channel`. `connection`: the one that new calls go to, once there is any."""
+    """Implements `fleet.rpc.calls.Channel`; `connection` is the one for new calls, if any."""
 
     def __init__(self, target: Target, clock: Clock) -> None:
         self._target, self._clock = target, clock
@@ -85,7 +88,7 @@ class Http2Channel:
         await self._tasks.stop()
 
     async def _connected(self) -> Connection:
-        """One connection for all who wait for it."""
+        """Connects once for all waiting calls."""
         async with self._dialling:
             if self.connection is None or not self.connection.usable:
                 if self._closed:
@@ -106,9 +109,9 @@ class Http2Channel:
         except TimeoutError:
             reason = f"no answer within {_CONNECT_SECONDS:.0f} s"
         except ssl.SSLCertVerificationError as error:
-            reason = f"its certificate is not good: {error.verify_message}"
+            reason = f"its certificate is not valid: {error.verify_message}"
         except UnicodeError:
-            reason = "this is no name of a host"
+            reason = "this is not a host name"
         except (OSError, Unavailable) as error:
             reason = str(error) or "the connection was lost at once"
         raise CallFailed(Status.UNAVAILABLE, f"{target.host}:{target.port}: {reason}")
@@ -137,8 +140,7 @@ class Http2Channel:
         return connection
 
     async def _watch(self, connection: Connection) -> None:
-        """The net beneath what calls say of themselves: who is silent for long is asked for a
-        word."""
+        """Pings a silent server, and fails the connection if it does not answer."""
         while not connection.closed:
             heard = connection.frames_in
             await self._clock.sleep(_QUIET_SECONDS)
@@ -146,7 +148,7 @@ class Http2Channel:
                 connection.ping()
                 await self._clock.sleep(_ANSWER_SECONDS)
                 if heard == connection.frames_in:
-                    connection.fail(ErrorCode.NO_ERROR, "the far side is silent")
+                    connection.fail(ErrorCode.NO_ERROR, "the server does not answer")
 
 
 def _head(path: str, target: Target, metadata: Metadata) -> Headers:

@@ -1,4 +1,4 @@
-"""Serves calls over our own HTTP/2, to its own ends and to those of any gRPC library."""
+"""Server of calls over Towline's own HTTP/2, for clients of any gRPC library."""
 
 import asyncio
 import ssl
@@ -19,17 +19,20 @@ from fleet.runtime.tasks import Tasks
 log = structlog.get_logger(__name__)
 
 _BACKLOG = 1024
-_STOPS = "the control plane stops"
-# Some never answer the last word of TLS: grpcio is one of them.
+_STOPS = "the control plane is shutting down"
+# Some clients never answer the TLS close notification, for example grpcio.
 _PART_SECONDS = 5.0
-# Calls without a good token on one connection: whoever goes on has to shake hands anew.
+# Unauthenticated calls on one connection before the client must reconnect.
 _MOST_REFUSED = 100
 
 
 @dataclass(slots=True, eq=False)
 class _Caller:
-    """Who is at the other end: `called` is when it last had a call open, `served` how many of
-    its calls have handlers that go on, be the call cut off or not."""
+    """The client of a connection.
+
+    `called` is the time of its last open call, `served` the number of its running handlers, also
+    of calls that were cut off.
+    """
 
     peer: str
     called: float
@@ -38,7 +41,7 @@ class _Caller:
 
 
 class Http2Server:
-    """`fleet.rpc.calls.Server`. Any call without a handler is refused before anything is read."""
+    """Implements `fleet.rpc.calls.Server`; refuses calls without a handler before reading data."""
 
     def __init__(self, handlers: Mapping[str, Handler], limits: ServerLimits, clock: Clock) -> None:
         self._handlers, self._limits, self._clock = handlers, limits, clock
@@ -90,7 +93,7 @@ class Http2Server:
         self._open.add(connection, transport)
         self._callers[connection] = caller
         if self._stopping:
-            # It was still shaking hands when the others were told to go.
+            # Its TLS handshake ended after the shutdown began.
             transport.abort()
         return connection
 
@@ -99,7 +102,7 @@ class Http2Server:
         del self._callers[connection]
 
     async def _end_idle(self) -> None:
-        """End connections on which nobody has called for a while."""
+        """Closes connections without a recent call."""
         longest = self._limits.without_call
         while True:
             await self._clock.sleep(longest / 4)
@@ -108,10 +111,10 @@ class Http2Server:
                 if connection.streams:
                     caller.called = now
                 elif connection.closed and now - caller.called >= longest:
-                    # It does not read what is still meant for it.
+                    # The client does not read its remaining data.
                     self._open.cut(connection)
                 elif now - caller.called >= longest:
-                    connection.go_away("nobody has called for a while")
+                    connection.go_away("no recent call")
 
     # A call
 
@@ -126,9 +129,9 @@ class Http2Server:
         elif not metadata.get("content-type", "").startswith(CONTENT_TYPE):
             call.refuse("415")
         elif (handler := self._handlers.get(values.get(":path", ""))) is None:
-            call.finish(Status.UNIMPLEMENTED, "there is no such call here")
+            call.finish(Status.UNIMPLEMENTED, "unknown method")
         elif caller.served >= self._limits.calls:
-            call.finish(Status.RESOURCE_EXHAUSTED, "too many calls at a time")
+            call.finish(Status.RESOURCE_EXHAUSTED, "too many concurrent calls")
         else:
             caller.served += 1
             self._calls.spawn("call", self._serve(connection, caller, handler, call))
@@ -143,7 +146,7 @@ class Http2Server:
             if isinstance(error, Unauthenticated):
                 caller.refused += 1
                 if caller.refused >= _MOST_REFUSED:
-                    connection.go_away("too many calls had no good token")
+                    connection.go_away("too many unauthenticated calls")
         except asyncio.CancelledError:
             call.finish(Status.UNAVAILABLE, _STOPS)
             raise

@@ -1,4 +1,4 @@
-"""A connection of HTTP/2 on a socket of asyncio, over TLS or without."""
+"""HTTP/2 connections on asyncio sockets, with or without TLS."""
 
 import asyncio
 import contextlib
@@ -12,10 +12,10 @@ from fleet.http2.connection import Connection
 from fleet.http2.frames import ErrorCode
 
 ALPN = "h2"
-# What waits in front of the kernel can still be ordered: keep little behind it.
+# Data outside the kernel can still be reordered: keep little inside.
 _HIGH_WATER, _UNSENT = 64 << 10, 32 << 10
 _DEAD_MS = 20_000
-# Of linux/tcp.h; Python has no name for it before 3.12.
+# From linux/tcp.h; Python has no name for it before 3.12.
 _NOTSENT_LOWAT = 25
 _PART_SECONDS = 1.0
 _FAMILIES = frozenset({socket.AF_INET, socket.AF_INET6})
@@ -24,20 +24,20 @@ Begin = Callable[[asyncio.Transport], Connection]
 
 
 class Socket(asyncio.Protocol):
-    """`begin` makes the connection once there is a transport; `on_gone` hears of its end."""
+    """An asyncio protocol: `begin` makes the connection, `on_gone` gets it after its end."""
 
     def __init__(self, begin: Begin, on_gone: Callable[[Connection], None]) -> None:
         self._begin, self._on_gone = begin, on_gone
         self.connection: Connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's are none by inheritance.
+        # Transports of uvloop do not inherit from it.
         opened = cast(asyncio.Transport, transport)
         _tune(opened)
         self.connection = self._begin(opened)
         self.connection.begin()
         if not _speaks_http2(opened):
-            self.connection.fail(ErrorCode.HTTP_1_1_REQUIRED, "the far side speaks no HTTP/2")
+            self.connection.fail(ErrorCode.HTTP_1_1_REQUIRED, "the peer does not support HTTP/2")
 
     def data_received(self, data: bytes) -> None:
         self.connection.receive(data)
@@ -54,7 +54,7 @@ class Socket(asyncio.Protocol):
 
 
 class Sockets:
-    """The open ones of one owner."""
+    """The open sockets of one owner."""
 
     def __init__(self) -> None:
         self._transports: dict[Connection, asyncio.Transport] = {}
@@ -64,29 +64,29 @@ class Sockets:
         return iter(tuple(self._transports))
 
     def add(self, connection: Connection, transport: asyncio.Transport) -> None:
-        """It has begun."""
+        """Adds a connection."""
         self._transports[connection] = transport
         self._emptied.clear()
 
     def discard(self, connection: Connection) -> None:
-        """It has ended."""
+        """Removes an ended connection."""
         self._transports.pop(connection, None)
         if not self._transports:
             self._emptied.set()
 
     def cut(self, connection: Connection) -> None:
-        """End it, whatever it has not read yet."""
+        """Aborts a connection with its unsent data."""
         if connection in self._transports:
             self._transports[connection].abort()
 
     async def emptied(self, seconds: float) -> None:
-        """Wait until all have ended, but not longer."""
+        """Waits until all connections have ended, at most `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds if self._transports else 0):
                 await self._emptied.wait()
 
     async def close(self) -> None:
-        """End all; who does not let itself be parted from is cut off."""
+        """Closes all connections; aborts those that do not close in time."""
         for transport in tuple(self._transports.values()):
             transport.close()
         await self.emptied(_PART_SECONDS)
@@ -96,7 +96,7 @@ class Sockets:
 
 
 def peer_of(transport: asyncio.Transport) -> str:
-    """`host:port` of the far side, for people."""
+    """Address of the peer as `host:port`, for people."""
     name = transport.get_extra_info("peername")
     if not isinstance(name, tuple):
         return "unknown"
@@ -104,7 +104,7 @@ def peer_of(transport: asyncio.Transport) -> str:
 
 
 def _speaks_http2(transport: asyncio.Transport) -> bool:
-    """TLS has agreed upon it; without TLS it is known beforehand (RFC 9113, 3.3)."""
+    """True if ALPN chose HTTP/2; without TLS, prior knowledge (RFC 9113, 3.3)."""
     tls: SSLObject | None = transport.get_extra_info("ssl_object")
     return tls is None or tls.selected_alpn_protocol() == ALPN
 
@@ -113,7 +113,7 @@ def _tune(transport: asyncio.Transport) -> None:
     transport.set_write_buffer_limits(high=_HIGH_WATER, low=_HIGH_WATER >> 2)
     raw = transport.get_extra_info("socket")
     if sys.platform != "linux" or raw is None or raw.family not in _FAMILIES:
-        # Elsewhere the kernel has other numbers for it, or none.
+        # Other kernels have other numbers for these options, or none.
         return
     raw.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT)
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_MS)

@@ -1,4 +1,4 @@
-"""Who speaks gRPC."""
+"""The two gRPC implementations."""
 
 from enum import StrEnum
 from importlib import import_module
@@ -6,12 +6,12 @@ from types import ModuleType
 
 
 class Wire(StrEnum):
-    """`http2`: our own, which costs a third. `grpcio`: the library, as the way back."""
+    """`http2`: Towline's own, at a third of the cost. `grpcio`: the library, as a fallback."""
 
     HTTP2 = "http2"
     GRPCIO = "grpcio"
 
 
 def grpcio() -> ModuleType:
-    """`fleet.rpc.grpcio`, loaded when it is asked for: its libraries take some 10 MB."""
+    """Imports `fleet.rpc.grpcio` on demand: its libraries need about 10 MB."""
     return import_module("fleet.rpc.grpcio")

@@ -1,4 +1,4 @@
-"""How a process of Towline lives: time, tasks, signals, logs.
+"""Runtime of all processes: time, tasks, signals, logs.
 
-No part of the product's meaning belongs here.
+No domain logic here.
 """

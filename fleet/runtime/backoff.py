@@ -1,4 +1,4 @@
-"""How long to wait before the next try."""
+"""Delays between retries."""
 
 import random
 from collections.abc import Callable
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Backoff:
-    """Exponential back-off with full jitter, so that many clients never return in step.
+    """Exponential backoff with full jitter, so that many clients do not retry in step.
 
-    Waits are drawn from 0 to `first * factor**failures` seconds, `limit` at most.
+    Delays are random between 0 and `first * factor**failures` seconds, at most `limit`.
     """
 
     first: float = 1.0
@@ -19,10 +19,10 @@ class Backoff:
     _ceiling: float = field(default=0.0, init=False)
 
     def next(self) -> float:
-        """Seconds to wait before the next try; grows with each call."""
+        """Returns the seconds to wait before the next retry; they grow with each call."""
         self._ceiling = min(self.limit, self._ceiling * self.factor or self.first)
         return self.draw(0, self._ceiling)
 
     def reset(self) -> None:
-        """Start small again, after a success."""
+        """Resets the delay after a success."""
         self._ceiling = 0.0

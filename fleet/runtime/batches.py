@@ -1,4 +1,4 @@
-"""Whoever comes while others are served is served with all who wait, in one go."""
+"""Batches the work of concurrent callers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +16,7 @@ _TURNS = 10
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    """What one caller wants done, and what it came to as soon as somebody has done it."""
+    """The items of one caller, and later their results."""
 
     items: Sequence[Any]
     weight: int
@@ -25,20 +25,20 @@ class _Call:
     is_done: bool = False
 
     def end(self, results: Sequence[Any], failure: Exception | None = None) -> None:
-        failures = (one for one in results if isinstance(one, Exception))
+        failures = (result for result in results if isinstance(result, Exception))
         self.results, self.failure = results, next(failures, failure)
         self.is_done = True
 
 
 class Batches(Generic[Item, Result]):
-    """One batch at a time: alone nobody waits, and a thousand callers cost a few batches.
+    """Processes one batch at a time: a single caller never waits, a thousand share few batches.
 
-    `work` gives a result, or the failure, for each item in order. Where it raises, and so has done
-    nothing, it is given the items of each caller by themselves: what cannot be worked on fails
-    nobody else. What is asked later is worked on later, so no result is older than its question.
+    `work` returns a result or an error for each item, in order. If it raises, it has done nothing,
+    and each caller's items are tried separately, so that a bad item fails only its own caller.
+    No result is older than its request: items that arrive during a batch go to the next one.
 
-    A batch weighs `most`, more only if one caller brings more. Who brings more than `alone` is
-    served alone: those with little to do need not wait for that.
+    A batch weighs at most `most`, unless one caller brings more. A caller with more than `alone`
+    gets a batch of its own, so that small requests do not wait for large ones.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class Batches(Generic[Item, Result]):
         self._waiting: dict[_Call, None] = {}
 
     async def ask(self, item: Item) -> Result:
-        """The result of one item; raises its failure."""
+        """Processes one item and returns its result; raises its error."""
         return (await self.do([item]))[0]
 
     async def do(self, items: Sequence[Item]) -> Sequence[Result]:
-        """The results of some items; raises the first failure among them.
+        """Processes some items and returns their results; raises the first error among them.
 
-        Who leaves before its turn is passed over. What has begun for several is brought to its end
-        though one of them leaves.
+        A caller that is cancelled before its turn is skipped. A shared batch that has begun runs to
+        its end, even if one of its callers is cancelled.
         """
         mine = _Call(items, sum(map(self._weight, items)))
         self._waiting[mine] = None
@@ -86,23 +86,23 @@ class Batches(Generic[Item, Result]):
         await (work if len(batch) == 1 else finished(work))
 
     def _batch(self, mine: _Call) -> list[_Call]:
-        """One caller, and those that wait, in order, as far as there is room."""
+        """Takes this caller and the waiting ones, in order, up to the weight of a batch."""
         batch, room = [mine], self._most - mine.weight
         del self._waiting[mine]
-        for one in self._waiting if mine.weight <= self._alone else ():
-            if one.weight > self._alone:
+        for call in self._waiting if mine.weight <= self._alone else ():
+            if call.weight > self._alone:
                 continue
-            room -= one.weight
+            room -= call.weight
             if room < 0:
                 break
-            batch.append(one)
-        for one in batch[1:]:
-            del self._waiting[one]
+            batch.append(call)
+        for call in batch[1:]:
+            del self._waiting[call]
         return batch
 
     async def _serve(self, batch: Sequence[_Call]) -> None:
         try:
-            results = await self._work([item for one in batch for item in one.items])
+            results = await self._work([item for call in batch for item in call.items])
         except Exception as error:
             if len(batch) > 1:
                 await self._serve_apart(batch)
@@ -110,25 +110,25 @@ class Batches(Generic[Item, Result]):
                 batch[0].end((), error)
             return
         start = 0
-        for one in batch:
-            end = start + len(one.items)
-            one.end(results[start:end])
+        for call in batch:
+            end = start + len(call.items)
+            call.end(results[start:end])
             start = end
 
     async def _serve_apart(self, batch: Sequence[_Call]) -> None:
-        """Each caller alone; where what they need is away, two find that out and not all."""
-        for at, one in enumerate(batch):
+        """Tries callers one by one; after two consecutive Unavailable errors, fails the others."""
+        for at, call in enumerate(batch):
             before = [each.failure for each in batch[max(0, at - 2) : at]]
             if len(before) == 2 and all(isinstance(each, Unavailable) for each in before):
-                one.end((), before[-1])
+                call.end((), before[-1])
             else:
-                await self._serve([one])
+                await self._serve([call])
 
 
 async def _gather() -> None:
-    """Where several wait already, others that are about to ask may join them.
+    """Lets other callers join the batch for some turns of the event loop.
 
-    No time is waited for: the turns of a loop are as long as there is work for it.
+    This waits for no fixed time: a turn takes only as long as the loop has work.
     """
     for _ in range(_TURNS):
         await asyncio.sleep(0)

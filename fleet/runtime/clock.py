@@ -1,4 +1,4 @@
-"""Time as an argument: everything that needs the time is given a `Clock`."""
+"""Time as a dependency: code that needs the time gets a `Clock`."""
 
 import asyncio
 import time
@@ -10,20 +10,20 @@ class Clock(Protocol):
     """The wall clock, the monotonic clock and waiting."""
 
     def now(self) -> datetime:
-        """The time of day, aware, UTC."""
+        """Returns the current time in UTC, with time zone."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow; for measuring and deadlines."""
+        """Returns monotonic seconds, for durations and deadlines."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; returns at once for zero and below."""
+        """Waits; returns at once for zero or negative seconds."""
         ...
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The system's clocks."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)  # noqa: TID251

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, whenever the process is killed or the power fails."""
+"""Atomic file writes: after a crash a file is complete or unchanged."""
 
 import os
 from pathlib import Path
@@ -7,10 +7,9 @@ OWNER_ONLY = 0o600
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = OWNER_ONLY) -> None:
-    """Write or replace a file. It has this mode from its first byte on.
+    """Writes or replaces a file atomically, with this mode from its first byte.
 
-    Returns once the data and the name are on disk. OSError: as the system says; the file that
-    was there before still is.
+    Returns after data and name are synced to disk. On OSError the previous file is unchanged.
     """
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The same work is done once, however many ask for it at the same time."""
+"""Runs the same work once for all concurrent callers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -9,13 +9,13 @@ Result = TypeVar("Result")
 
 
 class Flights(Generic[Key, Result]):
-    """Work under way, by key. All who ask get the one result, or its failure."""
+    """Running work by key. All callers of a key get the same result or error."""
 
     def __init__(self) -> None:
         self._running: dict[Key, asyncio.Future[Result]] = {}
 
     async def once(self, key: Key, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Do the work, or wait for whoever does it; take over if they are cancelled."""
+        """Does the work, or waits for the running call; takes over if that one is cancelled."""
         while (running := self._running.get(key)) is not None:
             await asyncio.wait([running])
             if not running.cancelled():

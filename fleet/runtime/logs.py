@@ -1,4 +1,4 @@
-"""Logs: one line an event, for people on a terminal, as JSON elsewhere; secrets never."""
+"""Logs: one line per event, as text on a terminal and as JSON elsewhere, without secrets."""
 
 import logging
 import re
@@ -9,13 +9,13 @@ from typing import Any, TextIO, cast
 
 import structlog
 
-# What is read and written there are headers, tokens among them.
+# These libraries log headers, which contain tokens.
 _UNHEARD = ("hpack",)
 _TOKEN = re.compile(r"\btw[uasb]_[0-9A-Za-z]{8,}|(?<=://)[^/@\s]+(?=@)|(?i:bearer\s+)[\w.~+/-]+=*")
 
 
 def redact(text: str) -> str:
-    """The text without tokens, URL credentials and bearer headers."""
+    """Redacts tokens, URL credentials and bearer headers."""
     return _TOKEN.sub("[redacted]", text)
 
 
@@ -26,7 +26,7 @@ _Everything: Any = structlog.make_filtering_bound_logger(logging.DEBUG)
 
 
 class _Levelled(_Everything):
-    """Its level may change while it is in use: loggers are made once and kept."""
+    """A logger whose level can change at run time, because loggers are cached."""
 
     least = logging.INFO
 
@@ -37,35 +37,35 @@ class _Levelled(_Everything):
 
 
 class _Lossy:
-    """A stream that swallows what cannot be written: a full disk must end no work, only the log."""
+    """A stream that ignores write errors: a full disk must not stop the process."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        """Write, if that is possible."""
+        """Writes, ignoring errors."""
         with suppress(OSError):
             self._stream.write(text)
 
     def flush(self) -> None:
-        """Flush, if that is possible."""
+        """Flushes, ignoring errors."""
         with suppress(OSError):
             self._stream.flush()
 
 
 def set_level(level: str) -> None:
-    """Log what is at least this important from now on: debug, info, warning or error."""
+    """Sets the lowest level to log: debug, info, warning or error."""
     _Levelled.least = logging.getLevelNamesMapping()[level.upper()]
 
 
 def configure(level: str = "info", *, json: bool | None = None) -> None:
-    """Set up logging for the process; JSON unless standard error is a terminal."""
+    """Configures logging of the process; default format is JSON, or text on a terminal."""
     as_json = not sys.stderr.isatty() if json is None else json
     set_level(level)
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if as_json
-        # The default formatter prints local variables of each frame, secrets among them.
+        # The default formatter prints local variables of each frame, which may contain secrets.
         else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     )
     common: list[Any] = [
@@ -84,7 +84,7 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
 
 
 def _configure_libraries(common: list[Any], renderer: Any) -> None:
-    """What libraries have to say is told in the same form, and as clean."""
+    """Sends the log records of libraries through the same format and redaction."""
     handler = logging.StreamHandler(cast(TextIO, _Lossy(sys.stderr)))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -1,4 +1,4 @@
-"""Signals, borrowed for the life of a process and given back."""
+"""Signal handlers for the life of a process."""
 
 import asyncio
 import signal
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 @asynccontextmanager
 async def stop_on_signal() -> AsyncGenerator[asyncio.Event, None]:
-    """An event that SIGINT or SIGTERM sets. A second SIGINT ends the process at once."""
+    """Provides an event that SIGINT or SIGTERM sets; a second SIGINT ends the process at once."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 

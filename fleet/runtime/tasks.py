@@ -1,8 +1,8 @@
-"""Background tasks with a name, an owner and a consequence.
+"""Background tasks with a name and an owner.
 
-A bare `asyncio.create_task` is banned by the linter: its failure is nobody's, and the loop may
-drop it. `Tasks` owns what it starts, and `Tasks.failed` tells the process when one that
-should run for ever has ended.
+The linter bans `asyncio.create_task`: nobody handles its failure, and the loop may drop the
+task. `Tasks` owns the tasks that it starts, and `Tasks.failed` reports a permanent task that
+has ended.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ T = TypeVar("T")
 class Tasks:
     """The tasks of one owner.
 
-    `forever` starts work that must not end before `stop`; if it does, `failed` is set with the
-    reason. `spawn` starts work that ends by itself; its failure is logged.
+    `forever` starts work that must not end before `stop`; if it ends, `failed` gets the reason.
+    `spawn` starts work that ends by itself; its failure is logged.
     """
 
     def __init__(self, owner: str) -> None:
@@ -30,19 +30,19 @@ class Tasks:
         self._stopping = False
 
     def forever(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start work that is to run until `stop`."""
+        """Starts work that must run until `stop`."""
         task = self._start(name, work)
         task.add_done_callback(self._ended)
         return task
 
     def spawn(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start work that ends by itself."""
+        """Starts work that ends by itself."""
         task = self._start(name, work)
         task.add_done_callback(self._finished)
         return task
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Cancel all tasks and wait until they have ended, `grace` seconds at most."""
+        """Cancels all tasks and waits for their end, at most `grace` seconds."""
         self._stopping = True
         for task in tuple(self._tasks):
             task.cancel()
@@ -52,7 +52,7 @@ class Tasks:
                 log.warning("task did not stop", owner=self.owner, task=task.get_name())
 
     async def wait_failed(self) -> BaseException:
-        """Wait until a task that should run for ever has ended; the reason."""
+        """Waits until a permanent task has ended; returns the reason."""
         if self.failed is None:
             self.failed = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self.failed)
@@ -79,7 +79,7 @@ class Tasks:
 
 
 async def finished(work: Awaitable[T]) -> T:
-    """The result of work that goes on to its end even if the caller is cancelled meanwhile."""
+    """Runs work to its end, even if the caller is cancelled, and returns its result."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

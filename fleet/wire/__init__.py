@@ -1,4 +1,4 @@
 """The protocol between control plane and agents.
 
-`v1` holds what is sent, `limits` the bounds on it; nothing here opens a connection.
+`v1` defines the messages, `limits` their bounds; nothing here opens a connection.
 """

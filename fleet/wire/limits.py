@@ -1,6 +1,6 @@
-"""Bounds on what comes over the wire, read from the options that each field carries.
+"""Bounds on received messages, from the options of each field.
 
-`check` is called on every message before anything else looks at it.
+Every receiver calls `check` on a message before it uses it.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _TEXT = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """Bytes, items and the largest number that a field may have; no number: any."""
+    """Maximum bytes, items and number of a field; a `value` of 0 means no limit."""
 
     length: int
     items: int
@@ -27,20 +27,20 @@ class _Limits:
 
 
 def check(message: Message) -> None:
-    """Raise Invalid, naming the field, if a value is longer or larger than its field allows."""
+    """Raises Invalid, naming the field, for values beyond the field's limits."""
     for field, value in message.ListFields():
         limits = _limits(field)
         if field.is_repeated and len(value) > limits.items:
-            raise Invalid(f"{len(value)} items, {limits.items} at most", field=field.full_name)
+            raise Invalid(f"{len(value)} items; the limit is {limits.items}", field=field.full_name)
         if limits.is_map:
             _check_map(field, value, limits.length)
             continue
-        for one in value if field.is_repeated else (value,):
-            _check_one(field, one, limits)
+        for item in value if field.is_repeated else (value,):
+            _check_one(field, item, limits)
 
 
 def unbounded(message: Descriptor) -> list[str]:
-    """Full names of fields of a message type that lack the limit they need; for a test."""
+    """Returns the full names of fields without a required limit, for a test."""
     missing = []
     for field in message.fields:
         limits = _limits(field)
@@ -55,15 +55,19 @@ def _check_one(field: FieldDescriptor, value: Any, limits: _Limits) -> None:
     if field.type == FieldDescriptor.TYPE_MESSAGE:
         check(value)
     elif field.type in _TEXT and _length(value) > limits.length:
-        raise Invalid(f"{_length(value)} bytes, {limits.length} at most", field=field.full_name)
+        raise Invalid(
+            f"{_length(value)} bytes; the limit is {limits.length}", field=field.full_name
+        )
     elif limits.value and value > limits.value:
-        raise Invalid(f"{value:,}, {limits.value:,} at most", field=field.full_name)
+        raise Invalid(
+            f"{value:,} is too large; the limit is {limits.value:,}", field=field.full_name
+        )
 
 
 def _check_map(field: FieldDescriptor, entries: dict[str, str], max_len: int) -> None:
     for key, value in entries.items():
         if max(_length(key), _length(value)) > max_len:
-            raise Invalid(f"an entry is longer than {max_len} bytes", field=field.full_name)
+            raise Invalid(f"an entry exceeds the limit of {max_len} bytes", field=field.full_name)
 
 
 def _length(value: str | bytes) -> int:

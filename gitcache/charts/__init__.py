@@ -1,4 +1,4 @@
-"""Helm charts from chart repositories and OCI registries, fetched within bounds and pinned.
+"""Fetches and pins Helm charts from chart repositories and OCI registries, within limits.
 
-No unpacking, no parsing of foreign YAML and no rendering here: that is the workers' part.
+No unpacking, YAML parsing or rendering here: the workers do that.
 """

@@ -1,7 +1,7 @@
-"""Whose credentials open a chart repository or a registry: those of a repository here.
+"""Credentials for chart repositories and registries, from the connected repositories.
 
-A place of charts that asks for a sign-in is connected like any repository, by its https URL; as
-long as no service follows it nobody asks it for refs. Only repositories of the same project count.
+Connect a chart repository that needs credentials like any repository, by its https URL. Its refs
+are not polled unless a service follows it. Only repositories of the same project are used.
 """
 
 import base64
@@ -18,7 +18,7 @@ from gitcache.charts.fetcher import is_local
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Account:
-    """The repository that it is of, and the value of the Authorization header. Never printed."""
+    """Id of the repository and value of the Authorization header. Has no repr, so never printed."""
 
     id: str
     authorization: str
@@ -29,17 +29,17 @@ class Account:
 
 
 class Accounts:
-    """Looks for accounts among the repositories that are followed."""
+    """Finds accounts among the followed repositories."""
 
     def __init__(self) -> None:
         self._followed: Callable[[], Iterable[RepositorySpec]] = tuple
 
     def look_among(self, followed: Callable[[], Iterable[RepositorySpec]]) -> None:
-        """Where the repositories that are followed now can be asked for."""
+        """Sets the function that returns the followed repositories."""
         self._followed = followed
 
     def of(self, url: str, project: str | None) -> Account | None:
-        """The account for a place of charts; of several the one whose URL is the longest."""
+        """Returns the account for a chart repository; the longest matching URL wins."""
         place = URL(url)
         found = [
             (remote.path, spec)
@@ -65,7 +65,7 @@ def _remote(spec: RepositorySpec) -> Remote | None:
 
 
 def _opens(remote: Remote, place: URL) -> bool:
-    """Whether a place is at or below a repository's URL."""
+    """True if a URL is at or below a repository's URL."""
     host = place.host or ""
     scheme = place.scheme
     if scheme == "oci":

@@ -1,4 +1,4 @@
-"""Which chart an archive is, by the sha256 of its bytes: what was seen is remembered."""
+"""Maps the sha256 of a chart archive to its chart, for archives seen before."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ _LOOKED_THROUGH = 20
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A chart, and when it was first seen here."""
+    """A chart, and the time when the git cache first saw it."""
 
     name: str
     version: str
@@ -24,7 +24,7 @@ class Seen:
 
 
 class Catalogue:
-    """Fills `Charts`: charts by name, and those of places that are followed by their sum too."""
+    """Implements `Charts`: finds charts by name, and by sha256 in followed chart repositories."""
 
     def __init__(self, charts: ChartSource, memo: Memo, clock: Clock) -> None:
         self._charts = charts
@@ -32,15 +32,15 @@ class Catalogue:
         self._clock = clock
 
     async def pin(self, wanted: ChartRef) -> ChartPin:
-        """As `Charts.pin`."""
+        """Implements `Charts.pin`."""
         return await self._charts.pin(wanted)
 
     async def archive(self, pin: ChartPin) -> bytes:
-        """As `Charts.archive`."""
+        """Implements `Charts.archive`."""
         return await self._charts.archive(pin)
 
     async def at(self, spec: RepositorySpec, sha: str) -> ChartPin:
-        """As `Charts.at`: what was seen, else one of the newest versions of the charts in use."""
+        """Implements `Charts.at`; tries seen archives, then newest versions of charts in use."""
         seen = await self.seen(spec, sha)
         if seen is not None:
             origin = ChartRef(spec.url, seen.name, seen.version, spec.project)
@@ -50,14 +50,14 @@ class Catalogue:
             for pin in await self._charts.latest(charts[name], _LOOKED_THROUGH):
                 if await self._note(spec, pin) == sha:
                     return pin
-        raise Rejected(f"{URL(spec.url).host} offers no chart with the digest sha256:{sha[:12]}…")
+        raise Rejected(f"{URL(spec.url).host} has no chart with the digest sha256:{sha[:12]}…")
 
     async def newest(self, spec: RepositorySpec, wanted: ChartRef) -> str:
-        """The sum of the newest archive that is offered now. Invalid: none; Unavailable."""
+        """Returns the sha256 of the newest archive. Raises Invalid without any, Unavailable."""
         return await self._note(spec, await self._charts.newest(wanted))
 
     async def seen(self, spec: RepositorySpec, sha: str) -> Seen | None:
-        """What is known of an archive without asking anybody."""
+        """Looks an archive up in the memo, without a request."""
         told = await self._memo.get(_key(spec, sha))
         if told is None:
             return None
@@ -73,7 +73,7 @@ class Catalogue:
 
 
 def wanted_by(spec: RepositorySpec, ref: str) -> ChartRef | None:
-    """The chart that a ref of a place of charts stands for, if it stands for one."""
+    """Returns the chart of a ref of a chart repository, None if it names none."""
     named = chart_of_ref(ref)
     return ChartRef(spec.url, *named, spec.project) if named else None
 

@@ -1,4 +1,4 @@
-"""GET requests to servers that strangers may have named: bounded, and judged at each hop."""
+"""GET requests to user-supplied URLs, with limits and an address check at each redirect."""
 
 import asyncio
 import ipaddress
@@ -19,7 +19,7 @@ _REDIRECTS = {301, 302, 303, 307, 308}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer: `body` has at most the bytes that were asked for."""
+    """A complete HTTP response; `body` is within the requested limit."""
 
     status: int
     headers: Mapping[str, str]
@@ -27,11 +27,11 @@ class Answer:
 
 
 class Fetcher:
-    """Follows redirects itself, so that no hop leaves https or reaches a refused address.
+    """An HTTP client that follows redirects itself, so that each hop is https and allowed.
 
-    `resolver` gives out allowed addresses only; `check_host` refuses hosts that are such an
-    address themselves. Headers for signing in go to the first host only. Through a `proxy` of the
-    installation (its URL) names are looked up by that. `tls` is what is trusted.
+    `resolver` returns only allowed addresses; `check_host` refuses hosts that are forbidden IP
+    addresses. Only the first host gets credentials. With a `proxy` (the installation's URL), the
+    proxy resolves names. `tls` holds the trusted CAs.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class Fetcher:
     async def get(
         self, url: str, *, max_bytes: int, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """The answer to a GET. Invalid: a refused URL, or too many bytes. Unavailable: no answer.
+        """Sends a GET. Raises Invalid for a forbidden URL or too many bytes, else Unavailable.
 
-        Statuses of 500 and more, and 429, are Unavailable; others are the caller's to judge.
+        Statuses 429 and 5xx are Unavailable; the caller handles all others.
         """
         first = here = _checked(url)
         try:
@@ -70,11 +70,11 @@ class Fetcher:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise Unavailable(f"{first.host} cannot be reached: {type(error).__name__}") from error
         except TimeoutError as error:
-            raise Unavailable(f"{first.host} did not answer in {self._seconds:g} s") from error
-        raise Unavailable(f"{first.host} redirects without end")
+            raise Unavailable(f"{first.host} did not answer within {self._seconds:g} s") from error
+        raise Unavailable(f"{first.host} redirects too often")
 
     async def close(self) -> None:
-        """End all connections."""
+        """Closes all connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -86,7 +86,7 @@ class Fetcher:
             async for chunk in response.content.iter_chunked(_CHUNK):
                 body += chunk
                 if len(body) > max_bytes:
-                    raise Invalid(f"{url.host} sends more than {max_bytes:,} bytes: refused")
+                    raise Invalid(f"{url.host} sent more than the limit of {max_bytes:,} bytes")
             return Answer(response.status, response.headers, bytes(body))
 
     def _running(self) -> aiohttp.ClientSession:
@@ -101,7 +101,7 @@ class Fetcher:
 
 
 def is_local(host: str) -> bool:
-    """Whether a host is this machine, where plain HTTP is what registries speak."""
+    """True for localhost, where registries use plain HTTP."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -109,20 +109,20 @@ def is_local(host: str) -> bool:
 
 
 def _checked(text: str, before: URL | None = None) -> URL:
-    """A URL that may be asked. Invalid: another scheme than https, or credentials in it."""
+    """Checks a URL. Raises Invalid for schemes other than https, and for credentials in it."""
     try:
         url = URL(text)
     except ValueError as error:
         raise Invalid("is not a URL", field="url") from error
     plain = url.scheme == "http" and (before is None or before.scheme == "http")
     if not url.host or not (url.scheme == "https" or plain):
-        raise Invalid("charts are fetched by https only", field="url")
+        raise Invalid("charts can be fetched only over https", field="url")
     if url.user or url.password:
-        raise Invalid("credentials do not belong into a URL", field="url")
+        raise Invalid("must not contain credentials", field="url")
     return url
 
 
 def _judged(url: URL, answer: Answer) -> Answer:
     if answer.status >= 500 or answer.status == 429:
-        raise Unavailable(f"{url.host} answers {answer.status}; it is asked again later")
+        raise Unavailable(f"{url.host} answered {answer.status}; the git cache will retry")
     return answer

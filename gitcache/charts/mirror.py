@@ -1,7 +1,8 @@
-"""Chart repositories and registries as places that are followed, like repositories of git.
+"""Follows chart repositories and registries like git repositories.
 
-A ref is a chart with a range of versions, a commit the newest archive that the range allows: its
-id is the archive's sha256. It has one empty folder, as a chart is rendered from its archive.
+A ref is a chart with a version range. Its commit is the newest archive in that range, identified
+by the archive's sha256. The commit has one empty folder, because a chart is rendered from its
+archive.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,16 +21,16 @@ _MOST_PINS = 1000
 
 
 class ChartMirror:
-    """Fills `ChartPlaces`. Archives lie in the content store."""
+    """Implements `ChartPlaces`; the content store holds the archives."""
 
     def __init__(self, charts: Catalogue, memo: Memo) -> None:
         self._charts = charts
         self._memo = memo
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
-        """As `RefLister.list_refs`: the newest archive of each chart.
+        """Implements `RefLister.list_refs`: lists the newest archive of each chart.
 
-        A chart without any is left out, unless nothing is there at all. Invalid, Unavailable.
+        Omits charts without an archive; raises Invalid if no chart has one. Unavailable.
         """
         found: dict[str, str] = {}
         failure: Invalid | None = None
@@ -46,24 +47,24 @@ class ChartMirror:
         return found
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """As `Clones.fetch`: have the archives."""
+        """Implements `Clones.fetch`: downloads the archives."""
         for sha in wants.values():
             await self._charts.archive(await self._charts.at(spec, sha))
         await self.pin(spec, wants)
 
     async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """As `Clones.pin`."""
+        """Implements `Clones.pin`."""
         kept = {name: sha for name, sha in wants.items() if not name.startswith(ASKED_PIN)}
         before = await self.pins(spec)
         if kept and before != (after := {**before, **kept}):
             await self._memo.put(_pins_key(spec), after if len(after) < _MOST_PINS else kept)
 
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
-        """As `Clones.pins`."""
+        """Implements `Clones.pins`."""
         return await self._memo.get(_pins_key(spec)) or {}
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
-        """As `TreeReader.commit`: the chart's name and version are its subject."""
+        """Implements `TreeReader.commit`; the subject is the chart's name and version."""
         seen = await self._charts.seen(spec, sha)
         if seen is None:
             return None
@@ -73,7 +74,7 @@ class ChartMirror:
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
     ) -> Mapping[str, Entry | None]:
-        """As `TreeReader.ids`: there is the root and nothing in it."""
+        """Implements `TreeReader.ids`; only the root exists."""
         return {path: None if path else Entry(TREE, tree) for path in paths}
 
 

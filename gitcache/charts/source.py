@@ -1,4 +1,4 @@
-"""Which exact chart a name and a version mean, and its archive: fetched once, kept by digest."""
+"""Resolves chart names and version ranges to archives, stored by digest."""
 
 import asyncio
 from collections import OrderedDict
@@ -24,11 +24,10 @@ _MOST_REMEMBERED = 1000
 
 
 class ChartSource:
-    """The port `Charts`.
+    """Implements `Charts` for chart repositories and OCI registries.
 
-    A version that was seen once stays the bytes that it was: one that is published anew with
-    other content is refused. `accounts` knows whose credentials open which place. Sizes are in
-    bytes.
+    Refuses a version that was republished with other content. `accounts` finds credentials.
+    Sizes are in bytes.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class ChartSource:
         self._locks: WeakValueDictionary[ChartRef, asyncio.Lock] = WeakValueDictionary()
 
     async def pin(self, wanted: ChartRef) -> ChartPin:
-        """As `Charts.pin`."""
+        """Implements `Charts.pin`."""
         lock = self._locks.setdefault(wanted, asyncio.Lock())
         async with lock:
             version = _exact(wanted.version) or await self._resolved(wanted)
@@ -70,28 +69,28 @@ class ChartSource:
             return pin
 
     async def newest(self, wanted: ChartRef) -> ChartPin:
-        """As `pin`, of what is offered now."""
+        """Pins the newest version, without the cache of recent answers."""
         self._newest.pop(wanted, None)
         return await self.pin(wanted)
 
     async def latest(self, wanted: ChartRef, most: int) -> list[ChartPin]:
-        """The newest versions of a chart, whatever is wanted. Invalid, Unavailable."""
+        """Pins the newest versions of a chart, regardless of the wanted range."""
         known = {one: text for text in await self._offered(wanted) if (one := _parsed(text))}
-        texts = [known[one] for one in sorted(known, reverse=True)[:most]]
+        texts = [known[version] for version in sorted(known, reverse=True)[:most]]
         return [await self.pin(replace(wanted, version=text)) for text in texts]
 
     async def archive(self, pin: ChartPin) -> bytes:
-        """As `Charts.archive`."""
+        """Implements `Charts.archive`."""
         data = await self._kept(pin)
         if data is None:
             await self._again(pin)
             data = await self._kept(pin)
         if data is None:
-            raise Unavailable(f"chart {pin.name} {pin.version} cannot be kept")
+            raise Unavailable(f"chart {pin.name} {pin.version} cannot be stored")
         return data
 
     async def _kept(self, pin: ChartPin) -> bytes | None:
-        """An archive that is kept; what cannot be looked for is fetched again instead."""
+        """Reads an archive from the store; None also if the store is unavailable."""
         with suppress(Unavailable):
             return await self._content.get(pin.digest)
         return None
@@ -100,12 +99,12 @@ class ChartSource:
         digest = await self._fetched(pin.origin)
         if digest != pin.digest:
             raise Invalid(
-                f"chart {pin.name} {pin.version} was published anew with other content "
-                f"({digest} instead of {pin.digest}): refused; take another version"
+                f"chart {pin.name} {pin.version} was republished with other content "
+                f"({digest} instead of {pin.digest}); use another version"
             )
 
     async def _resolved(self, wanted: ChartRef) -> str:
-        """The newest version that a range allows; asked for again after a minute."""
+        """Returns the newest version in a range, cached for one minute."""
         until, version = self._newest.get(wanted, (0.0, ""))
         if self._clock.monotonic() < until:
             return version
@@ -120,10 +119,10 @@ class ChartSource:
     async def _offered(self, wanted: ChartRef) -> list[str]:
         if wanted.repository.startswith("oci://"):
             return await self._registry(wanted).tags()
-        return [one.version for one in await self._index(wanted)]
+        return [offered.version for offered in await self._index(wanted)]
 
     async def _fetched(self, exact: ChartRef) -> str:
-        """Fetch and keep an archive; its digest."""
+        """Downloads and stores an archive; returns its digest."""
         if exact.repository.startswith("oci://"):
             registry = self._registry(exact)
             data = await registry.blob(await registry.layer(exact.version), self._archive_bytes)
@@ -134,35 +133,39 @@ class ChartSource:
         return digest
 
     async def _download(self, exact: ChartRef) -> bytes:
-        listed = {one.version.lstrip("v"): one for one in await self._index(exact)}
+        listed = {offered.version.lstrip("v"): offered for offered in await self._index(exact)}
         found = listed.get(exact.version.lstrip("v"))
         if found is None:
             raise Invalid(f"there is no version {exact.version!r} of chart {exact.name!r}")
         base = URL(exact.repository.rstrip("/") + "/")
         place = base.join(URL(found.url))
-        # An index may point anywhere: what opens the repository is shown to nobody else.
+        # An index may point to any host: send the repository's credentials to no other.
         headers = self._headers(exact) if place.origin() == base.origin() else None
         answer = await self._fetcher.get(str(place), max_bytes=self._archive_bytes, headers=headers)
         if answer.status != 200:
-            raise Unavailable(f"{base.host} answers {answer.status} for chart {exact.name}")
+            raise Unavailable(f"{base.host} answered {answer.status} for chart {exact.name}")
         if found.digest and digest_of(answer.body) != f"sha256:{found.digest}":
-            raise Unavailable(f"chart {exact.name} {found.version} is not what its index says")
+            raise Unavailable(
+                f"chart {exact.name} {found.version} does not match the digest in its index"
+            )
         return answer.body
 
     async def _index(self, wanted: ChartRef) -> Sequence[ChartVersion]:
-        """The versions of a chart; an index that did not change is parsed once."""
+        """Lists the versions of a chart; parses an unchanged index only once."""
         url = wanted.repository.rstrip("/") + "/index.yaml"
         answer = await self._fetcher.get(
             url, max_bytes=self._index_bytes, headers=self._headers(wanted)
         )
         if answer.status != 200:
-            raise Unavailable(f"{URL(url).host} answers {answer.status} for {url}")
+            raise Unavailable(f"{URL(url).host} answered {answer.status} for {url}")
         key = digest_of_json({"index": digest_of(answer.body), "chart": wanted.name})
         if (memo := await self._memo.get(key)) is None:
             found = await self._workers.versions(answer.body, wanted.name)
-            memo = {"versions": [[one.version, one.digest, one.url] for one in found]}
+            memo = {
+                "versions": [[offered.version, offered.digest, offered.url] for offered in found]
+            }
             await self._memo.put(key, memo)
-        return [ChartVersion(*one) for one in memo["versions"]]
+        return [ChartVersion(*fields) for fields in memo["versions"]]
 
     def _registry(self, wanted: ChartRef) -> Registry:
         account = self._account(wanted)
@@ -178,11 +181,13 @@ class ChartSource:
 
 
 def newest(offered: Sequence[str], wanted: str) -> str | None:
-    """The newest version that a range allows; without one, the newest that is no pre-release."""
+    """Returns the newest version in a range; without a range, the newest release."""
     try:
         spec = NpmSpec(" ".join(wanted.replace(",", " ").split()) or "*")
     except ValueError as error:
-        raise Invalid(f"{wanted[:80]!r} is no version and no range", field="version") from error
+        raise Invalid(
+            f"{wanted[:80]!r} is not a version or version range", field="version"
+        ) from error
     known = {parsed: text for text in offered if (parsed := _parsed(text)) is not None}
     best = spec.select(known)
     return known[best] if best is not None else None
@@ -196,11 +201,11 @@ def _parsed(text: str) -> Version | None:
 
 
 def _exact(text: str) -> str:
-    """The version itself, if it is one; empty for a range."""
+    """Returns an exact version unchanged, empty text for a range."""
     return text if text and _parsed(text) is not None else ""
 
 
 def _key(exact: ChartRef, account: Account | None) -> str:
-    """Charts of who signs in are not told to those who do not."""
+    """Memo key with the account, so that private charts are not visible without it."""
     told = {"chart": [exact.repository, exact.name, exact.version]}
     return digest_of_json(told | ({"account": account.id} if account else {}))

@@ -1,4 +1,4 @@
-"""Who owns which repository, and the news between replicas: in this process, or through Redis.
+"""Ownership of repositories and events between replicas: in one process, or through Redis.
 
 Nothing here knows git, and no request waits for it.
 """

@@ -1,4 +1,4 @@
-"""Coordination where there is only one replica."""
+"""Coordination for a single replica."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,7 +8,7 @@ from gitcache.ports import HintNews, Member, News, PlaceNews, StateNews
 
 
 class SoleReplica:
-    """This replica owns what it claims; nobody contends. Its own news come back at once."""
+    """The only replica: owns every repository that it claims, and gets its own events at once."""
 
     def __init__(self) -> None:
         self.me = Member("sole", "")
@@ -16,49 +16,49 @@ class SoleReplica:
         self._listen: Callable[[News], None] = lambda news: None
 
     async def start(self, listen: Callable[[News], None]) -> None:
-        """As `Replicas.start`."""
+        """Implements `Replicas.start`."""
         self._listen = listen
         listen(PlaceNews())
 
     async def stop(self) -> None:
-        """As `Replicas.stop`."""
+        """Implements `Replicas.stop`."""
         self._held.clear()
 
     def members(self) -> Sequence[Member]:
-        """This one."""
+        """Implements `Replicas.members`: this replica."""
         return (self.me,)
 
     def owner(self, repository_id: RepositoryId) -> Member | None:
-        """As `Replicas.owner`."""
+        """Implements `Replicas.owner`."""
         return self.me if repository_id in self._held else None
 
     def holds(self, repository_id: RepositoryId) -> bool:
-        """As `Replicas.holds`."""
+        """Implements `Replicas.holds`."""
         return repository_id in self._held
 
     async def claim(self, repository_id: RepositoryId) -> bool:
-        """Always."""
+        """Implements `Coordinator.claim`: always succeeds."""
         self._held.add(repository_id)
         return True
 
     async def release(self, repository_id: RepositoryId) -> None:
-        """As `Coordinator.release`."""
+        """Implements `Coordinator.release`."""
         self._held.discard(repository_id)
 
     def prepared(self, repository_id: RepositoryId) -> str | None:
-        """Nobody waits to take over."""
+        """Implements `Replicas.prepared`: no other replica exists."""
         return None
 
     async def prepare(self, repository_id: RepositoryId) -> None:
-        """Nobody is to be told."""
+        """Implements `Replicas.prepare`: no other replica exists."""
 
     async def publish(self, state: RepositoryState) -> bool:
-        """As `Replicas.publish`."""
+        """Implements `Replicas.publish`."""
         if state.repository_id not in self._held:
             return False
         self._listen(StateNews(state))
         return True
 
     async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
-        """As `Replicas.hint`."""
+        """Implements `Replicas.hint`."""
         self._listen(HintNews(repository_id, announced))

@@ -1,9 +1,9 @@
-"""Coordination of several replicas through Redis: heartbeats, leases, fenced states, news.
+"""Coordination of several replicas through Redis: heartbeats, leases, fenced states, events.
 
-Two tasks: one beats, one listens. What the verbs ask is answered from memory; Redis is asked
-only to claim, publish, and pass hints on. What is read from it is believed only with the seal
-of the shared key. While Redis is away a lease is held until its time has run out by this
-replica's monotonic clock, which went on if the process was paused.
+One task sends heartbeats, one listens. Reads use memory; only claims, publishing and hints
+query Redis. Data from Redis is trusted only with a valid HMAC of the shared key. While Redis
+is unavailable, a lease stays valid until it expires by this replica's monotonic clock, which
+also runs while the process is paused.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ _CONNECTIONS = 8
 _ANSWER_SECONDS = 2.0
 _LISTEN_SECONDS = 1.0
 _LEAVING_SECONDS = 4.0
-"""Whatever Redis and its client do, a replica that ends is not held up for longer."""
+"""Maximum time that Redis may delay the shutdown of a replica."""
 
 _LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Seconds between heartbeats, and for how long the last one keeps a replica's leases."""
+    """Seconds between heartbeats, and lease duration after the last heartbeat."""
 
     heartbeat: float = 1.0
     lease: float = 4.0
@@ -61,7 +61,7 @@ class _Peer:
 
 
 class RedisReplicas:
-    """One replica among several; fills `Replicas`."""
+    """Implements `Replicas` for one of several replicas."""
 
     def __init__(
         self, url: str, me: Member, seal: Seal, clock: Clock, terms: Terms | None = None
@@ -88,14 +88,14 @@ class RedisReplicas:
         self.tasks = Tasks("coordination")
 
     async def start(self, listen: Callable[[News], None]) -> None:
-        """As `Replicas.start`; Redis may still be away."""
+        """Implements `Replicas.start`; Redis may still be unavailable."""
         self._listen = listen
         self.tasks.forever("listen", self._hear())
         self.tasks.forever("beat", self._beat())
 
     async def stop(self) -> None:
-        """As `Replicas.stop`."""
-        # A library that fails while it is cancelled tells of the failure alone.
+        """Implements `Replicas.stop`."""
+        # If the library fails during cancellation, it raises its error, not CancelledError.
         self._leaving = True
         await self.tasks.stop()
         self._held.clear()
@@ -107,21 +107,21 @@ class RedisReplicas:
                 await self._redis.aclose()
 
     def members(self) -> Sequence[Member]:
-        """As `Replicas.members`."""
+        """Implements `Replicas.members`."""
         return [peer.member for peer in self._live.values() if peer.settled]
 
     def owner(self, repository_id: RepositoryId) -> Member | None:
-        """As `Replicas.owner`."""
+        """Implements `Replicas.owner`."""
         name, _, incarnation = self._owners.get(repository_id, "").partition(" ")
         peer = self._live.get(name)
         return peer.member if peer is not None and peer.incarnation == incarnation else None
 
     def holds(self, repository_id: RepositoryId) -> bool:
-        """As `Replicas.holds`."""
+        """Implements `Replicas.holds`."""
         return repository_id in self._held and self._clock.monotonic() < self._good_until
 
     async def claim(self, repository_id: RepositoryId) -> bool:
-        """As `Coordinator.claim`. Redis is asked only if the lease is not held already."""
+        """Implements `Coordinator.claim`; queries Redis only if it does not hold the lease yet."""
         if self.holds(repository_id):
             return True
         if self._clock.monotonic() >= self._good_until:
@@ -137,22 +137,22 @@ class RedisReplicas:
         return True
 
     async def release(self, repository_id: RepositoryId) -> None:
-        """As `Coordinator.release`; with Redis away the lease runs out by itself."""
+        """Implements `Coordinator.release`; without Redis the lease expires by itself."""
         if repository_id in self._held:
             self._held.discard(repository_id)
             with contextlib.suppress(Unavailable):
                 await self._run(scripts.RELEASE, repository_id, self._lease)
 
     def prepared(self, repository_id: RepositoryId) -> str | None:
-        """As `Replicas.prepared`."""
+        """Implements `Replicas.prepared`."""
         return self._prepared.get(repository_id)
 
     async def prepare(self, repository_id: RepositoryId) -> None:
-        """As `Replicas.prepare`."""
+        """Implements `Replicas.prepare`."""
         await self._run(scripts.PREPARE, repository_id, self.me.name)
 
     async def publish(self, state: RepositoryState) -> bool:
-        """As `Replicas.publish`; the replica's own listener hears of it before this returns."""
+        """Implements `Replicas.publish`; calls this replica's own listener before it returns."""
         name = state.repository_id
         if not self.holds(name):
             return False
@@ -166,7 +166,7 @@ class RedisReplicas:
         return True
 
     async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
-        """As `Replicas.hint`."""
+        """Implements `Replicas.hint`."""
         text = messages.HINT.encode(messages.Hint(repository_id, announced))
         sealed = self._seal.close(f"hint {repository_id}", text)
         await self._run(scripts.TELL, "hint", repository_id, sealed)
@@ -192,13 +192,13 @@ class RedisReplicas:
                 await self._clock.sleep(min(0.5, self._terms.heartbeat))
 
     async def _beat_once(self, joining: bool, before: float) -> bool:
-        """Say that this replica lives. False: too late, it must join anew."""
+        """Sends a heartbeat. Returns False if it was too late and the replica must rejoin."""
         about = (self.me.name, self._incarnation, self.me.address)
         alive, *rest = await self._run(scripts.BEAT, *about, self._ttl, int(joining))
         if not alive:
             log.warning("was silent for too long; leases are lost", replica=self.me.name)
             return False
-        # Counted from before the request: Redis' own count began later.
+        # Measured from before the request, because Redis starts its own timer later.
         self._good_until = before + self._terms.lease
         self._take_members(rest[0], rest[2:])
         self._behind = self._behind + 1 if rest[1] != self._last_change else 0
@@ -224,7 +224,7 @@ class RedisReplicas:
             self._listen(PlaceNews())
 
     async def _hear(self) -> None:
-        """Read all, then news as they come; again after every lost connection."""
+        """Reads the full state, then events; starts over after every lost connection."""
         while not self._leaving:
             with contextlib.suppress(*_LIBRARY_ERRORS, Unavailable):
                 async with self._subscribed() as news:
@@ -254,7 +254,7 @@ class RedisReplicas:
                 await client.aclose()
 
     async def _read_all(self) -> None:
-        """Everything that Redis knows; states that are known here and not there stay."""
+        """Reads the full state from Redis; keeps local states that Redis lacks."""
         try:
             async with self._redis.pipeline(transaction=True) as pipe:
                 for key in (2, 3, 4):
@@ -292,7 +292,7 @@ class RedisReplicas:
             self._listen(PlaceNews())
 
     def _take_state(self, name: str, sealed: bytes) -> None:
-        # The owner has told itself, and what it has published since must not be undone.
+        # This replica is the owner: an older message must not overwrite what it has published.
         if self.holds(RepositoryId(name)):
             return
         text = self._opened("state", name, sealed)
@@ -314,14 +314,14 @@ class RedisReplicas:
         return text
 
     async def _run(self, script: str, *words: str | bytes | int) -> Any:
-        """Unavailable: Redis does not answer."""
+        """Runs a script. Raises Unavailable if Redis does not answer."""
         try:
             return await self._redis.eval(script, len(self._keys), *self._keys, *words)
         except _LIBRARY_ERRORS as error:
             raise Unavailable("Redis does not answer", retry_after=1.0) from error
 
     def _say(self, *, away: bool, reason: str = "") -> None:
-        """Log only what has changed."""
+        """Logs only changes."""
         if away != self._away:
             self._away = away
             if away:
@@ -337,7 +337,7 @@ def _pool(url: str, seconds: float | None) -> BlockingConnectionPool:
         timeout=_ANSWER_SECONDS,
         socket_timeout=seconds,
         socket_connect_timeout=_ANSWER_SECONDS,
-        # Without this the library would try again by itself for a quarter of a minute.
+        # By default the library retries for 15 s.
         retry=Retry(NoBackoff(), 0),
     )
 

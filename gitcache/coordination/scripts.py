@@ -1,12 +1,12 @@
-"""What happens inside Redis: each script is one step that nothing can come between.
+"""Lua scripts for Redis; each is one atomic step.
 
-Time is Redis' own, so that no replica's clock counts. A lease is `name incarnation`; it is good
-as long as that incarnation's heartbeat is, and a paused replica's is not. Every change has a
-number, by which a reader knows that it has missed something.
+The scripts use the time of Redis, so that no replica's clock matters. A lease is
+`name incarnation`; it is valid while that incarnation sends heartbeats, which a paused replica
+does not. Every change has a number, so that a reader detects missed changes.
 
 Keys: 1 members (sorted set: name, last heartbeat in ms), 2 about (name to `incarnation joined
 address`), 3 owners (repository to lease), 4 prepared (repository to name), 5 states (repository
-to sealed state), 6 changes (counter), 7 the channel of news.
+to sealed state), 6 changes (counter), 7 the channel of events.
 """
 
 _LIBRARY = """

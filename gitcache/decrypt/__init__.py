@@ -1,4 +1,4 @@
-"""Files that lie encrypted in git: the SOPS format, and which keys are for which repository.
+"""Decrypts files in git: the SOPS format, and the keys of each project.
 
-No git, no network and no renderer; keys never leave this room.
+No git, network or renderer here; keys never leave this package.
 """

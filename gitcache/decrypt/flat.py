@@ -1,7 +1,7 @@
-"""Files of lines that SOPS encrypts value by value: dotenv, and INI with its sections.
+"""Line-based files that SOPS encrypts value by value: dotenv and INI.
 
-Both are trees of texts, and their metadata stand in keys of one level each, such as
-`age__list_0__map_recipient`. Comments are no part of the message authentication code.
+Both are trees of strings. Their metadata is flattened into keys such as
+`age__list_0__map_recipient`. The message authentication code does not cover comments.
 """
 
 import re
@@ -20,17 +20,17 @@ _QUOTES = ('"""', '"', "'", "`")
 
 
 def is_flat(name: str, data: bytes) -> bool:
-    """Whether a file is of lines, by its name; one without structure is JSON under any name."""
+    """Detects line-based files by name; SOPS stores binary files as JSON under any name."""
     return name.endswith((".env", ".ini")) and not data.lstrip().startswith(b"{")
 
 
 def parsed(name: str, text: str) -> Tree:
-    """The file as the tree that it would be in YAML, metadata under `sops`. Invalid: it is none."""
+    """Parses a file to the same tree as YAML, with metadata under `sops`. Raises Invalid."""
     return _of_dotenv(text) if name.endswith(".env") else _of_ini(text)
 
 
 def written(name: str, tree: Mapping[str, Any]) -> bytes:
-    """The file in the clear, without metadata and comments."""
+    """Writes the decrypted file, without metadata and comments."""
     lines = _dotenv(tree) if name.endswith(".env") else _ini(tree)
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -81,7 +81,7 @@ def _unquoted(value: str) -> str:
 
 
 def _unfolded(about: Mapping[str, str]) -> Tree:
-    """The metadata as they stand in YAML, as far as they are read."""
+    """Converts flattened metadata to the form of YAML, for the fields in use."""
     recipients: dict[int, dict[str, str]] = {}
     tree: Tree = {}
     for key, value in about.items():
@@ -107,7 +107,7 @@ def _ini(tree: Mapping[str, Any]) -> Iterator[str]:
         if name != _BEFORE_SECTIONS:
             yield f"[{name}]"
         for key, opened in section.items():
-            # A file may say of a text that it is a number; nobody has sealed of what type it is.
+            # The type label of a value is not authenticated: write every value as text.
             value = str(opened)
             quote = '"""' if "\n" in value else "`" if {"#", ";"} & set(value) else ""
             yield f"{key} = {quote}{value}{quote}"

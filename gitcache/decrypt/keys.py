@@ -1,4 +1,4 @@
-"""The port `Decryptor`: age identities in files, one for each project."""
+"""Implements `Decryptor` with a file of age identities per project."""
 
 import asyncio
 import hashlib
@@ -15,10 +15,11 @@ _MOST_BYTES = 64 << 10
 
 
 class SopsDecryptor:
-    """Opens files of SOPS. A repository of a project has the identities of `<project id>.agekey` in
-    the folder, one of no project those of `default.agekey`, as `age-keygen` writes them.
+    """Decrypts SOPS files with the identities of the repository's project.
 
-    Without such a file nothing of a repository is opened: it is rendered as it lies.
+    The folder holds `<project id>.agekey` for each project and `default.agekey` for repositories
+    without one, in the format of `age-keygen`. Without such a file, encrypted files are rendered
+    as they are.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -26,7 +27,7 @@ class SopsDecryptor:
         self._read: dict[str, tuple[int, list[AgeIdentity]]] = {}
 
     def keys(self, spec: RepositorySpec) -> str:
-        recipients = sorted(one.recipient for one in self._identities(spec))
+        recipients = sorted(identity.recipient for identity in self._identities(spec))
         return hashlib.sha256(" ".join(recipients).encode()).hexdigest()[:32] if recipients else ""
 
     def is_encrypted(self, path: str, data: bytes) -> bool:
@@ -42,7 +43,7 @@ class SopsDecryptor:
             raise Invalid(f"{path} cannot be decrypted: {error.message}") from None
 
     def _identities(self, spec: RepositorySpec) -> list[AgeIdentity]:
-        """Those of the repository's project; read anew when the file has changed."""
+        """Returns the identities of the repository's project; rereads the file after a change."""
         name = spec.project or DEFAULT
         file = self._folder / f"{Path(name).name}{_SUFFIX}"
         try:
@@ -51,7 +52,7 @@ class SopsDecryptor:
             if known is not None and known[0] == changed.st_mtime_ns:
                 return known[1]
             if changed.st_size > _MOST_BYTES:
-                raise Invalid(f"{file.name} is no file of age identities")
+                raise Invalid(f"{file.name} is too large for a file of age identities")
             found = identities_in(file.read_text())
         except FileNotFoundError:
             return []

@@ -1,7 +1,7 @@
-"""Whole files of SOPS: what they hold, and that nothing of it was altered.
+"""Decrypts and verifies complete SOPS files.
 
-Values are opened by `fleet.sops`. The message authentication code is the SHA-512 of all values in
-their order, encrypted like a value, bound to the time of the last change.
+`fleet.sops` decrypts single values. The message authentication code is the SHA-512 of all
+values in order, encrypted like a value and bound to the time of the last change.
 """
 
 import hashlib
@@ -26,30 +26,29 @@ _ONLY_ENCRYPTED = hashlib.sha256(b"sops").digest()
 
 
 def is_encrypted(data: bytes) -> bool:
-    """Whether bytes look like a file of SOPS."""
+    """True if the bytes look like a SOPS file."""
     return MARK in data and b"sops" in data
 
 
 def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
-    """The file in the clear: YAML and JSON as JSON, which is YAML; others in their own form.
+    """Decrypts a file: YAML and JSON to JSON, which is valid YAML; others to their own format.
 
-    Invalid: it is no such file, none of the keys opens it, or it was altered. The message holds no
-    value.
+    Raises Invalid, without values, for a malformed or altered file or without a matching key.
     """
     if len(data) > MOST_BYTES:
-        raise Invalid(f"{len(data):,} bytes, {MOST_BYTES:,} at most are decrypted")
+        raise Invalid(f"the file has {len(data):,} bytes; at most {MOST_BYTES:,} can be decrypted")
     is_yaml, is_flat = name.endswith((".yaml", ".yml")), flat.is_flat(name, data)
     documents = [_flat(name, data)] if is_flat else _parsed(data, is_yaml=is_yaml)
     metadata = Metadata.of(documents[0].get(METADATA))
-    trees = [{key: one for key, one in doc.items() if key != METADATA} for doc in documents]
+    trees = [{key: value for key, value in doc.items() if key != METADATA} for doc in documents]
     key = key_for(metadata.age, identities)
     if key is None:
         raise Invalid(
-            f"it is for {', '.join(sorted(metadata.age)) or 'no age recipient'}, and this "
-            "repository's project has no such key"
+            f"it is encrypted for {', '.join(sorted(metadata.age)) or 'no age recipient'}, but "
+            "this repository's project has no such key"
         )
     opened = _Opening(metadata, key)
-    found = [opened.tree(one) for one in trees]
+    found = [opened.tree(tree) for tree in trees]
     opened.check()
     if is_flat:
         return flat.written(name, found[0])
@@ -58,12 +57,12 @@ def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
     if len(found) == 1:
         return json.dumps(found[0], ensure_ascii=False, indent=1).encode() + b"\n"
     return b"".join(
-        b"---\n" + json.dumps(one, ensure_ascii=False).encode() + b"\n" for one in found
+        b"---\n" + json.dumps(document, ensure_ascii=False).encode() + b"\n" for document in found
     )
 
 
 class _Opening:
-    """One file being opened; what was seen goes into the code, in the order of the file."""
+    """Decrypts one file and hashes its values in file order."""
 
     def __init__(self, metadata: Metadata, key: FileKey) -> None:
         self._metadata = metadata
@@ -73,21 +72,23 @@ class _Opening:
             self._hash.update(_ONLY_ENCRYPTED)
 
     def tree(self, value: Any, path: Path = (), *, named: bool = False) -> Any:
-        """What stands at a path; `named`: the file's rule names one of the path's keys."""
+        """Decrypts the value at a path; `named`: the file's rule matches one of the path's keys."""
         if len(path) > _DEEPEST:
             raise Invalid(f"more than {_DEEPEST} levels")
         if isinstance(value, dict):
-            return {_key(key): self._below(one, path, key, named) for key, one in value.items()}
+            return {_key(key): self._below(inner, path, key, named) for key, inner in value.items()}
         if isinstance(value, list):
-            return [self.tree(one, path, named=named) for one in value]
+            return [self.tree(item, path, named=named) for item in value]
         return None if value is None else self._leaf(value, path, named)
 
     def check(self) -> None:
-        """Invalid: the values are not those that were there when the file was written."""
+        """Raises Invalid if values were altered since the file was encrypted."""
         code = self._key.open(self._metadata.mac, self._metadata.modified)
         own = self._hash.hexdigest().upper()
         if not isinstance(code, str) or not hmac.compare_digest(code, own):
-            raise Invalid("its message authentication code is wrong: it was altered by hand")
+            raise Invalid(
+                "its message authentication code is wrong: the file was edited without sops"
+            )
 
     def _below(self, value: Any, path: Path, key: str, named: bool) -> Any:
         named = named or self._metadata.names(key, patterns.is_found)
@@ -102,7 +103,7 @@ class _Opening:
 
 
 def _as_bytes(value: Any, path: Path) -> bytes:
-    """A value as it goes into the code: Go's forms of numbers, Python's of booleans."""
+    """Encodes a value for the hash: numbers as in Go, booleans as in Python."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bool):
@@ -112,17 +113,17 @@ def _as_bytes(value: Any, path: Path) -> bytes:
     if isinstance(value, float):
         text = format(Decimal(repr(value)), "f")
         return (text.rstrip("0").rstrip(".") if "." in text else text).encode()
-    raise Invalid(f"{':'.join(path)} is neither text, number nor boolean")
+    raise Invalid(f"{':'.join(path)} is not text, a number or a boolean")
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML whose plain words mean what they mean in version 1.2, as SOPS reads it."""
+    """YAML with the plain scalars of version 1.2, as in SOPS."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise Invalid("aliases are not decrypted")
+            raise Invalid("YAML aliases are not supported in encrypted files")
         return super().compose_node(parent, index)
 
 
@@ -138,15 +139,15 @@ for _tag, _form, _first in (
 
 
 def _parsed(data: bytes, *, is_yaml: bool) -> list[dict[str, Any]]:
-    """The documents of a file, in their order."""
+    """Parses the documents of a file, in order."""
     try:
         text = data.decode()
         # A subclass of the safe loader: no tag makes an object.
         found = list(_documents(text)) if is_yaml else [json.loads(text)]
     except (ValueError, yaml.YAMLError, RecursionError):
-        raise Invalid(f"it is no {'YAML' if is_yaml else 'JSON'}") from None
-    if not found or not all(isinstance(one, dict) for one in found):
-        raise Invalid("it holds no object")
+        raise Invalid(f"it is not {'YAML' if is_yaml else 'JSON'}") from None
+    if not found or not all(isinstance(document, dict) for document in found):
+        raise Invalid("it contains no object")
     return found
 
 
@@ -154,7 +155,7 @@ def _flat(name: str, data: bytes) -> dict[str, Any]:
     try:
         return flat.parsed(name, data.decode())
     except UnicodeDecodeError:
-        raise Invalid("it is no text") from None
+        raise Invalid("it is not UTF-8 text") from None
 
 
 def _documents(text: str) -> Iterator[Any]:
@@ -167,14 +168,14 @@ def _documents(text: str) -> Iterator[Any]:
 
 
 def _content(tree: Mapping[str, Any]) -> bytes:
-    """What a file is of which SOPS knows no structure."""
+    """Returns the content of a file that SOPS encrypted as binary."""
     content = tree.get("data")
     if set(tree) != {"data"} or not isinstance(content, str):
-        raise Invalid("of this form only YAML, JSON, dotenv, INI and binary files are decrypted")
+        raise Invalid("only YAML, JSON, dotenv, INI and binary files can be decrypted")
     return content.encode()
 
 
 def _key(key: Any) -> str:
     if not isinstance(key, str):
-        raise Invalid("a key is no text: quote it")
+        raise Invalid("a key is not text: quote it")
     return key

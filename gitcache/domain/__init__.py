@@ -1,4 +1,4 @@
-"""The words of the git cache: refs, URLs, paths, trees, digests of inputs; values in, values out.
+"""Values and pure functions of the git cache: refs, URLs, paths, trees, digests of inputs.
 
-No IO library, no process and no clock may be used here.
+No I/O, process or clock here.
 """

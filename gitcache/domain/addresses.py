@@ -1,4 +1,4 @@
-"""Which addresses git may connect to."""
+"""Addresses that git is allowed to connect to."""
 
 import ipaddress
 
@@ -11,13 +11,15 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def refused_address(text: str, *, allow_private: bool) -> str | None:
-    """Why an IP address may not be connected to; None if it may.
+    """Returns the reason why an IP address is forbidden, None if it is allowed.
 
-    Link-local ones are always refused, and those where clouds have their metadata services
-    elsewhere. An IPv4 address that an IPv6 one stands for is judged itself.
+    Link-local addresses and other metadata services of clouds are always forbidden. For an
+    IPv6 address that maps to an IPv4 address, the IPv4 address is checked.
     """
     address = _meant(ipaddress.ip_address(text.split("%", 1)[0]))
-    metadata = any(address in one for one in _METADATA if one.version == address.version)
+    metadata = any(
+        address in network for network in _METADATA if network.version == address.version
+    )
     if address.is_link_local or address.is_multicast or address.is_unspecified or metadata:
         return f"{address} is a link-local or special address"
     if not allow_private and not address.is_global:
@@ -26,7 +28,7 @@ def refused_address(text: str, *, allow_private: bool) -> str | None:
 
 
 def _meant(address: Address) -> Address:
-    """The address that is reached in the end: mapped, or through NAT64, 6to4 or Teredo."""
+    """Resolves IPv4-mapped, NAT64, 6to4 and Teredo addresses to their IPv4 address."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64:

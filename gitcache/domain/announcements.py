@@ -1,23 +1,23 @@
-"""What the webhooks of git hosts announce: which refs moved to which commits.
+"""Reads the moved refs from webhooks of git hosts.
 
-Pure readers of untrusted JSON; they never raise. An announcement is only a hint: what is true
-is asked from the git server.
+Pure parsers of untrusted JSON that never raise. An announcement is only a hint; the git server
+is asked for the truth.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 MAX_REFS = 100
-"""More refs than this in one push are no longer told apart; the poll finds them all anyway."""
+"""Maximum number of refs read from one push; the poll finds the others."""
 
 _MAX_TEXT = 512
 _NOTHING = {"0" * 40, "0" * 64}
 
 
 def announced(provider: str, payload: Any) -> dict[str, str]:
-    """Full ref name to announced sha, for every branch and tag of a push that still exists.
+    """Maps full ref names to announced shas, for the existing branches and tags of a push.
 
-    Empty for anything that is no push, also for an unknown provider or odd JSON.
+    Returns an empty map for other events, unknown providers and unexpected JSON.
     """
     read = _READERS.get(provider)
     if read is None or not isinstance(payload, dict):
@@ -30,12 +30,12 @@ def announced(provider: str, payload: Any) -> dict[str, str]:
 
 
 def _push(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """GitHub, GitLab, Gitea, Forgejo and Gogs: one ref and its new tip."""
+    """Reads GitHub, GitLab, Gitea, Forgejo and Gogs: one ref and its new tip."""
     yield payload.get("ref"), payload.get("checkout_sha") or payload.get("after")
 
 
 def _bitbucket(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Bitbucket Cloud (`push.changes[].new`) and Server (`changes[]`)."""
+    """Reads Bitbucket Cloud (`push.changes[].new`) and Server (`changes[]`)."""
     for change in _maps(_map(payload.get("push")).get("changes")):
         new = _map(change.get("new"))
         kind = "tags" if new.get("type") in {"tag", "annotated_tag"} else "heads"
@@ -45,13 +45,13 @@ def _bitbucket(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _azure(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Azure DevOps (`resource.refUpdates[]`)."""
+    """Reads Azure DevOps (`resource.refUpdates[]`)."""
     for update in _maps(_map(payload.get("resource")).get("refUpdates")):
         yield update.get("name"), update.get("newObjectId")
 
 
 def _plain(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Our own form, for hooks written by hand: `{"refs": {"refs/heads/main": "<sha>"}}`."""
+    """Reads Towline's own format for custom hooks: `{"refs": {"refs/heads/main": "<sha>"}}`."""
     yield from _map(payload.get("refs")).items()
 
 
@@ -72,7 +72,7 @@ def _map(value: Any) -> Mapping[str, Any]:
 
 def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, list):
-        yield from (one for one in value if isinstance(one, dict))
+        yield from (item for item in value if isinstance(item, dict))
 
 
 def _is_ref(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The files of some folders of one commit, with symbolic links resolved without a file system."""
+"""Resolves symbolic links among the files of a commit, without a file system."""
 
 import posixpath
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ _MAX_HOPS = 20
 def resolve_links(
     wanted: Mapping[str, Entry], around: Mapping[str, Entry], targets: Mapping[str, str]
 ) -> dict[str, Entry]:
-    """The wanted entries with each link replaced by the file it points to in the set `around`.
+    """Replaces each link among the wanted entries by its target file in `around`.
 
-    `targets` maps the path of each link to its text. Invalid: a link that leaves the set, points
-    to nothing, or runs in a circle; its target is not told.
+    `targets` maps the path of each link to its text. Raises Invalid, without naming the target,
+    for links that leave the set, point to nothing or form a cycle.
     """
     return {
         path: _final(path, around, targets) if entry.mode == SYMLINK else entry
@@ -34,4 +34,6 @@ def _final(path: str, entries: Mapping[str, Entry], targets: Mapping[str, str]) 
         if found.mode != SYMLINK:
             return found
         here = target
-    raise Invalid(f"{path} is a symbolic link to no file of this service's folder: refused")
+    raise Invalid(
+        f"{path} is a symbolic link that does not lead to a file in this service's folder"
+    )

@@ -1,4 +1,4 @@
-"""Changes to files of a commit: whole files, copied folders, single fields of YAML and JSON."""
+"""Edits of files in a commit: single fields and image tags in YAML and JSON."""
 
 import json
 import re
@@ -24,18 +24,18 @@ _TAG = re.compile(r"[\w][\w.-]{0,127}")
 
 
 def file_path(text: str) -> str:
-    """A file's path in normal form. Invalid: outside the repository, or git's own."""
+    """Normalizes a file path. Raises Invalid outside the repository and inside `.git`."""
     path = folder_path(text)
     if not path or any(part.lower() == ".git" for part in path.split("/")):
-        raise Invalid(f"{text[:200]!r} is no file of the repository", field="path")
+        raise Invalid(f"{text[:200]!r} is not a file path in the repository", field="path")
     return path
 
 
 def set_field(text: str, field: Sequence[str | int], value: Scalar, document: int = 0) -> str:
-    """The text with one scalar changed; comments and all else stay. Invalid: no such field."""
+    """Changes one scalar and keeps everything else. Raises Invalid for an unknown field."""
     documents = _documents(text)
     if document >= len(documents):
-        raise Invalid(f"the file has {len(documents)} documents", field="document")
+        raise Invalid(f"out of range: the file has {len(documents)} documents", field="document")
     node = documents[document]
     for key in field:
         node = _child(node, key)
@@ -45,12 +45,12 @@ def set_field(text: str, field: Sequence[str | int], value: Scalar, document: in
 
 
 def set_image(text: str, image: str, tag: str) -> str:
-    """The text with another tag of an image. Invalid: it is not there."""
+    """Changes the tag of an image. Raises Invalid if the file does not name the image."""
     if not _TAG.fullmatch(tag):
-        raise Invalid(f"{tag[:80]!r} is no tag of an image", field="tag")
+        raise Invalid(f"{tag[:80]!r} is not an image tag", field="tag")
     seen: set[int] = set()
     roots = _documents(text)
-    changes = [one for root in roots for one in _image_changes(root, image, tag, seen)]
+    changes = [change for root in roots for change in _image_changes(root, image, tag, seen)]
     if not changes:
         raise Invalid(f"the file does not name the image {image[:200]!r}", field="image")
     return _replaced(text, changes)
@@ -59,23 +59,23 @@ def set_image(text: str, image: str, tag: str) -> str:
 def _image_changes(
     node: yaml.Node, image: str, tag: str, seen: set[int]
 ) -> Iterator[tuple[yaml.Node, Scalar]]:
-    """The scalars below a node that name the image; what aliases share is looked at once."""
+    """Yields the scalars below a node that name the image; visits shared nodes once."""
     if id(node) in seen or isinstance(node, yaml.ScalarNode):
         return
     seen.add(id(node))
     below = node.value
     if isinstance(node, yaml.MappingNode):
-        fields = {key.value: one for key, one in node.value if isinstance(key, yaml.ScalarNode)}
+        fields = {key.value: inner for key, inner in node.value if isinstance(key, yaml.ScalarNode)}
         yield from _image_fields(fields, image, tag)
-        below = [one for _, one in node.value]
-    for one in below:
-        yield from _image_changes(one, image, tag, seen)
+        below = [inner for _, inner in node.value]
+    for inner in below:
+        yield from _image_changes(inner, image, tag, seen)
 
 
 def _image_fields(
     fields: Mapping[str, yaml.Node], image: str, tag: str
 ) -> Iterator[tuple[yaml.Node, Scalar]]:
-    """As `SetImage` says. Invalid: a kustomization names it by digest, which would win."""
+    """Yields the fields of `SetImage`. Raises Invalid for a digest, which wins over the tag."""
     used = fields.get("image")
     if isinstance(used, yaml.ScalarNode) and _name_of(used.value) == image:
         yield used, f"{image}:{tag}"
@@ -84,19 +84,19 @@ def _image_fields(
         if not isinstance(there, yaml.ScalarNode) or not _names(fields, names, image):
             continue
         if "digest" in fields and fields["digest"].value:
-            raise Invalid(f"{image[:200]!r} is named by its digest, which wins over a tag")
+            raise Invalid(f"{image[:200]!r} is pinned by digest, which wins over a tag; remove it")
         yield there, tag
 
 
 def _names(fields: Mapping[str, yaml.Node], names: Sequence[str], image: str) -> bool:
-    named = (fields[one].value for one in names if one in fields)
+    named = (fields[name].value for name in names if name in fields)
     return image in named or image == _with_registry(fields)
 
 
 def _with_registry(fields: Mapping[str, yaml.Node]) -> str | None:
-    """What charts mean that give `registry` apart from `repository`."""
+    """Joins `registry` and `repository`, which some charts separate."""
     parts = [fields.get("registry"), fields.get("repository")]
-    texts = [one.value for one in parts if isinstance(one, yaml.ScalarNode)]
+    texts = [part.value for part in parts if isinstance(part, yaml.ScalarNode)]
     return "/".join(texts) if len(texts) == len(parts) else None
 
 
@@ -109,27 +109,29 @@ def _documents(text: str) -> list[yaml.Node]:
     if len(text) > _MAX_TEXT:
         raise Invalid(f"the file has more than {_MAX_TEXT:,} characters")
     try:
-        return [one for one in yaml.compose_all(text, yaml.SafeLoader) if one is not None]
+        return [root for root in yaml.compose_all(text, yaml.SafeLoader) if root is not None]
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Invalid(f"the file is no YAML: {str(error)[:200]}") from None
+        raise Invalid(f"the file is not YAML: {str(error)[:200]}") from None
 
 
 def _child(node: yaml.Node | None, key: str | int) -> yaml.Node | None:
     if isinstance(node, yaml.MappingNode):
-        return next((one for name, one in node.value if name.value == str(key)), None)
+        return next((inner for name, inner in node.value if name.value == str(key)), None)
     if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
         return node.value[key]
     return None
 
 
 def _replaced(text: str, changes: Sequence[tuple[yaml.Node, Scalar]]) -> str:
-    """The text with the spans of some scalars replaced, the last first."""
+    """Replaces the spans of some scalars, from the last to the first."""
     spans = {}
     for node, value in changes:
         if not isinstance(node, yaml.ScalarNode) or node.style in {"|", ">"}:
-            raise Invalid("only single values can be set, no lists, maps or blocks of text")
+            raise Invalid("only scalar values can be set, not lists, maps or block scalars")
         if text[node.start_mark.index] in "&!":
-            raise Invalid("a value with an anchor or a tag cannot be set: others share it")
+            raise Invalid(
+                "a value with an anchor or a tag cannot be set: other fields may share it"
+            )
         spans[node.start_mark.index] = (node.end_mark.index, _written(value, node.style))
     for start in sorted(spans, reverse=True):
         end, new = spans[start]
@@ -138,11 +140,11 @@ def _replaced(text: str, changes: Sequence[tuple[yaml.Node, Scalar]]) -> str:
 
 
 def _written(value: Scalar, style: str | None) -> str:
-    """A scalar as YAML, in the quotes that were there."""
+    """Writes a scalar as YAML, in the same quoting style."""
     if not isinstance(value, str):
         return json.dumps(value)
     if any(not char.isprintable() and char not in "\n\t" for char in value):
-        raise Invalid("the value holds characters that are not printable", field="value")
+        raise Invalid("the value contains unprintable characters", field="value")
     if style == "'" and "\n" not in value and value.isprintable():
         return "'" + value.replace("'", "''") + "'"
     if style is None and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
@@ -151,4 +153,4 @@ def _written(value: Scalar, style: str | None) -> str:
 
 
 def _dotted(field: Sequence[str | int]) -> str:
-    return ".".join(str(one) for one in field)[:200]
+    return ".".join(str(key) for key in field)[:200]

@@ -1,4 +1,4 @@
-"""The digest of everything that a render depends on, known without rendering."""
+"""The digest of all inputs of a render, computed before rendering."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,22 +12,21 @@ from fleet.source import HelmRelease, Renderer
 from gitcache.domain import parameters as given
 
 FORMAT = 2
-"""Raised whenever the same inputs may give other objects than before."""
+"""Increase this whenever the same inputs may give other objects than before."""
 
 _MAX_PARAMETERS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a render reads besides parameters.
+    """All inputs of a render except parameters.
 
-    `trees` maps each folder or file (relative to the service's folder) to its git id, so a folder
-    that is moved with equal content and no outside references keeps its digest. `root` is the
-    folder that the renderer starts at, relative too. `charts` maps places to digests of fetched
-    archives, `mounts` places to the git ids of folders that are put there. `submodules` tells
-    whether their files are the folder's too. `keys` names those that open encrypted files.
-    Renders are shared within a `project`: no tenant meets what another one has had rendered, not
-    even by a git id that two contents were made to have.
+    `trees` maps each folder or file (relative to the service's folder) to its git id. A moved
+    folder with the same content and no outside references keeps its digest. `root` is the
+    folder where the renderer starts, also relative. `charts` maps paths to digests of fetched
+    archives, `mounts` maps paths to git ids of mounted folders. `submodules` includes the files
+    of submodules. `keys` names the decryption keys. Renders are shared only within a `project`:
+    no tenant gets another tenant's render, not even after a collision of git ids.
     """
 
     renderer: Renderer
@@ -43,7 +42,7 @@ class Inputs:
     project: str | None = None
 
     def digest(self) -> str:
-        """`sha256:<hex>` over the canonical JSON of these inputs."""
+        """Hashes the canonical JSON of these inputs as `sha256:<hex>`."""
         return digest_of_json(
             {
                 "format": FORMAT,
@@ -54,7 +53,7 @@ class Inputs:
                 "templated": self.templated,
                 "helm": asdict(self.helm) if self.helm else None,
                 "charts": dict(self.charts or {}),
-                "mounts": [list(one) for one in self.mounts],
+                "mounts": [list(mount) for mount in self.mounts],
                 "submodules": self.submodules,
                 **({"keys": list(self.keys)} if self.keys else {}),
                 **({"project": self.project} if self.project else {}),
@@ -63,15 +62,15 @@ class Inputs:
 
 
 def source_of(static: str, reads: Iterable[given.Path], parameters: Mapping[str, Any]) -> str:
-    """The digest of all inputs: the static ones, and the parameters that were read.
+    """Digest of all inputs: the static ones, and the parameters that were read.
 
-    Invalid: parameters that are no JSON, or too large.
+    Raises Invalid for parameters that are not JSON or too large.
     """
     return digest_of_json({"static": static, "parameters": given.picked(parameters, reads)})
 
 
 def digest_of_json(value: Any) -> str:
-    """`sha256:<hex>` of a value's JSON with sorted keys. Invalid: no JSON, or too large."""
+    """Hashes a value's JSON with sorted keys. Raises Invalid if it is not JSON or too large."""
     try:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (TypeError, RecursionError) as error:

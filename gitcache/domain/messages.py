@@ -1,6 +1,6 @@
-"""Repository states, renders and requests as JSON, for other replicas and the control plane.
+"""JSON messages between replicas and control planes: states, renders and requests.
 
-What comes in is checked against the types of `fleet.source` and bounded.
+Received messages are validated against their types and bounded in size.
 """
 
 import struct
@@ -16,7 +16,7 @@ from fleet.identity import RepositoryId
 from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
 
 MAX_MESSAGE = 16 << 20
-"""Bytes of one message; a state of 10,000 refs has about 3 MB."""
+"""Maximum bytes of one message; a state of 10,000 refs has about 3 MB."""
 
 _LENGTH = struct.Struct(">I")
 _BYTES_AS_TEXT = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
@@ -25,19 +25,19 @@ Value = TypeVar("Value")
 
 
 class Message(Generic[Value]):
-    """One type of value, to and from JSON."""
+    """JSON codec for one type."""
 
     def __init__(self, kind: type[Value]) -> None:
-        # A configuration reaches dataclasses only from outside of them: hence the tuple.
+        # pydantic applies a configuration to dataclasses only inside another type: hence the tuple.
         one: Any = types.GenericAlias(tuple, (kind,))
         self._adapter: TypeAdapter[tuple[Value]] = TypeAdapter(one, config=_BYTES_AS_TEXT)
 
     def encode(self, value: Value) -> bytes:
-        """The JSON of a value."""
+        """Encodes a value as JSON."""
         return self._adapter.dump_json((value,))
 
     def decode(self, data: bytes) -> Value:
-        """The value. Invalid: not this type's JSON; the text tells where, never what was there."""
+        """Decodes a value. Raises Invalid with the position, but without the content."""
         if len(data) > MAX_MESSAGE:
             raise Invalid(f"more than {MAX_MESSAGE:,} bytes in one message")
         try:
@@ -45,12 +45,14 @@ class Message(Generic[Value]):
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
-            raise Invalid(f"odd message: {first['type']} at {where[:80] or 'its start'}") from None
+            raise Invalid(
+                f"malformed message: {first['type']} at {where[:80] or 'its start'}"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a webhook has announced: full ref to commit; None where it said nothing."""
+    """A webhook's announcement: full ref to commit; None without details."""
 
     repository_id: RepositoryId
     announced: Mapping[str, str] | None
@@ -58,7 +60,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Which paths of a commit are asked for."""
+    """A request for the tree ids of paths of a commit."""
 
     repository_id: RepositoryId
     commit: str
@@ -67,7 +69,7 @@ class Folders:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """Which folders of a commit are asked for: at most so many levels below a base."""
+    """A request for the folders of a commit, at most `depth` levels below a base."""
 
     repository_id: RepositoryId
     commit: str
@@ -77,7 +79,7 @@ class Below:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A branch, tag or sha whose commit is asked for."""
+    """A request for the commit of a branch, tag or sha."""
 
     repository_id: RepositoryId
     name: str
@@ -85,7 +87,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """Repositories to follow from now on, with credentials, and those to forget."""
+    """Repositories to follow, with credentials, and repositories to forget."""
 
     follow: tuple[RepositorySpec, ...] = ()
     forget: tuple[RepositoryId, ...] = ()
@@ -93,7 +95,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """Where a replica is reached (`host:port`), and where all of them are."""
+    """Addresses (`host:port`) of a replica and of all replicas."""
 
     me: str
     members: tuple[str, ...]
@@ -115,19 +117,19 @@ DIGESTS: Message[list[str]] = Message(list[str])
 
 
 def join_contents(contents: Sequence[bytes]) -> bytes:
-    """Several contents as one: each behind its length."""
-    return b"".join(part for one in contents for part in (_LENGTH.pack(len(one)), one))
+    """Joins contents, each prefixed with its length."""
+    return b"".join(part for content in contents for part in (_LENGTH.pack(len(content)), content))
 
 
 def split_contents(data: bytes) -> list[bytes]:
-    """What `join_contents` has joined. Invalid: something else."""
+    """Splits the output of `join_contents`. Raises Invalid for malformed data."""
     contents, position = [], 0
     while position < len(data):
         start = position + _LENGTH.size
         if start > len(data):
-            raise Invalid("contents that end within a length")
+            raise Invalid("joined contents end inside a length prefix")
         position = start + _LENGTH.unpack_from(data, position)[0]
         if position > len(data):
-            raise Invalid("contents that are cut off")
+            raise Invalid("joined contents are cut off")
         contents.append(data[start:position])
     return contents

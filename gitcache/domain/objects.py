@@ -1,4 +1,4 @@
-"""Git's tree and commit objects, read from their raw bytes."""
+"""Parses git's tree and commit objects."""
 
 import re
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ _PERSON = re.compile(rb"(?P<who>.*?) ?(?P<time>-?\d+) [+-]\d{4}", re.DOTALL)
 
 
 class Entry(NamedTuple):
-    """One entry of a tree: git's mode bits and the id of the object.
+    """One entry of a tree: git's mode bits and the object id.
 
-    A tuple, because a folder may have 10,000 of them and each commit makes them anew.
+    A tuple, because a folder may have 10,000 entries and each commit parses them again.
     """
 
     mode: int
@@ -48,15 +48,15 @@ def _entry_pattern(id_bytes: int) -> re.Pattern[bytes]:
 
 
 def parse_tree(data: bytes, id_bytes: int) -> dict[str, Entry]:
-    """The entries of a raw tree. Invalid: names that git itself would never check out."""
+    """Parses a raw tree. Raises Invalid if it is malformed."""
     found = _entry_pattern(id_bytes).findall(data)
     # Matches never overlap: they cover everything if their lengths add up to it.
     covered = sum(len(mode) + len(name) for mode, name, _ in found) + len(found) * (2 + id_bytes)
     if covered != len(data):
         raise Invalid("a tree of this commit is malformed")
     return {
-        name.decode("utf-8", "surrogateescape"): Entry(_mode(mode), one.hex())
-        for mode, name, one in found
+        name.decode("utf-8", "surrogateescape"): Entry(_mode(mode), raw_id.hex())
+        for mode, name, raw_id in found
     }
 
 
@@ -66,17 +66,17 @@ def _mode(text: bytes) -> int:
 
 
 def check_entry_name(name: str) -> None:
-    """Invalid: a name that escapes or hides: `.`, `..`, `.git`, with a slash or not UTF-8."""
+    """Raises Invalid for `.`, `..`, `.git` and names with a slash or without UTF-8."""
     if name in {".", ".."} or name.lower() == ".git" or "/" in name:
-        raise Invalid(f"the commit holds a forbidden file name {name!r}")
+        raise Invalid(f"the commit contains a forbidden file name {name!r}")
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise Invalid("the commit holds a file name that is not UTF-8") from None
+        raise Invalid("the commit contains a file name that is not UTF-8") from None
 
 
 def parse_commit(sha: str, data: bytes) -> CommitRecord:
-    """The record of a raw commit. Invalid: it names no tree."""
+    """Parses a raw commit. Raises Invalid if it has no tree."""
     head, _, message = data.partition(b"\n\n")
     fields: dict[bytes, bytes] = {}
     for line in head.split(b"\n"):

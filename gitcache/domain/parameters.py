@@ -1,4 +1,4 @@
-"""Which parameters a render depends on: those that it read, and no others."""
+"""Sets of the parameters that a render has read, which are the only ones it depends on."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,12 +7,12 @@ Path = Sequence[str]
 
 
 def picked(parameters: Mapping[str, Any], reads: Iterable[Path]) -> list[list[Any]]:
-    """Each path that was read with what is there: one value, or none if there is nothing."""
+    """Pairs each read path with its value, if it has one."""
     return [[list(path), *_at(parameters, path)] for path in reads]
 
 
 def union(sets: Iterable[Iterable[Path]]) -> list[list[str]]:
-    """All paths of some read sets, sorted, none below another."""
+    """Merges read sets: sorted paths, without paths below other paths."""
     kept: list[list[str]] = []
     for path in sorted({tuple(path) for reads in sets for path in reads}):
         if not kept or list(path[: len(kept[-1])]) != kept[-1]:

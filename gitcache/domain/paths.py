@@ -1,4 +1,4 @@
-"""Folder and file paths inside a commit: always relative, with `/`, without `.` and `..`."""
+"""Paths of folders and files in a commit: relative, with `/`, without `.` and `..`."""
 
 import posixpath
 from functools import lru_cache
@@ -10,9 +10,9 @@ _MAX_PATH = 1024
 
 @lru_cache(32_768)
 def folder_path(text: str) -> str:
-    """The normal form of a folder a person has typed; empty for the root of the repository.
+    """Normalizes a folder path from user input; empty for the root of the repository.
 
-    Invalid: it leaves the repository or is no path.
+    Raises Invalid for malformed paths and paths outside the repository.
     """
     if len(text) > _MAX_PATH or "\0" in text or "\\" in text:
         raise Invalid("is not a folder path", field="folder")
@@ -23,7 +23,7 @@ def folder_path(text: str) -> str:
 
 
 def join(base: str, relative: str) -> str | None:
-    """`relative` as seen from the folder `base`; None if that leaves the repository."""
+    """Resolves `relative` from the folder `base`; None outside the repository."""
     if relative.startswith("/"):
         return None
     path = posixpath.normpath(posixpath.join(base, relative)) if base or relative else ""
@@ -33,20 +33,20 @@ def join(base: str, relative: str) -> str | None:
 
 
 def below(path: str, folder: str) -> bool:
-    """Whether a path is the folder itself or inside it."""
+    """True if a path is the folder itself or inside it."""
     return not folder or path == folder or path.startswith(folder + "/")
 
 
 def relative(path: str, folder: str) -> str:
-    """A path as seen from a folder: `.` for itself, `../base` for a neighbour."""
+    """Makes a path relative to a folder: `.` for itself, `../base` for a sibling."""
     return posixpath.relpath(f"/{path}", f"/{folder}")
 
 
 def child(folder: str, name: str) -> str:
-    """The path of something in a folder, which may be the root."""
+    """Joins a folder, which may be the root, and a name."""
     return f"{folder}/{name}" if folder else name
 
 
 def relative_target(path: str, text: str) -> str:
-    """Where a link at `path` points, relative to the same folder as `path`."""
+    """Resolves a link at `path`, relative to the same folder as `path`."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), text))

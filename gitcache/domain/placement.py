@@ -1,7 +1,7 @@
-"""Which replica should own what: rendezvous hashing, with no replica far above its share.
+"""Assigns repositories to replicas by rendezvous hashing with a load limit.
 
-Pure and deterministic: replicas that see the same members and keys come to the same answer,
-and a replica that joins or leaves moves little more than its own share.
+Pure and deterministic: replicas with the same members and keys compute the same result. A
+replica that joins or leaves moves little more than its own share.
 """
 
 import hashlib
@@ -9,18 +9,18 @@ import math
 from collections.abc import Collection, Mapping
 
 OVERLOAD = 1.25
-"""No replica is given more than this times the mean, so that one hash cannot take all."""
+"""Maximum load of a replica as a multiple of the mean."""
 
 
 def ranked(key: str, names: Collection[str]) -> list[str]:
-    """Names of replicas, the best for this key first (highest random weight)."""
+    """Ranks replicas for a key by highest random weight."""
     return sorted(names, key=lambda name: (_weight(key, name), name), reverse=True)
 
 
 def place(keys: Collection[str], names: Collection[str]) -> Mapping[str, str]:
-    """The replica of each key; empty without replicas.
+    """Assigns each key to a replica; empty without replicas.
 
-    Keys take their best-ranked replica that has room, in an order that is the same everywhere.
+    Each key gets its best-ranked replica with room, in an order that all replicas share.
     """
     if not names:
         return {}

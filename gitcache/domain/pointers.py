@@ -1,10 +1,10 @@
-"""Pointers of Git LFS: small files that stand for large ones (git-lfs, docs/spec.md)."""
+"""Git LFS pointers: small files that stand for large ones (git-lfs, docs/spec.md)."""
 
 import re
 from dataclasses import dataclass
 
 MAX_POINTER = 1024
-"""A pointer is smaller than this; anything larger is a file of its own."""
+"""Maximum bytes of a pointer; larger files are ordinary files."""
 
 _HEAD = b"version https://git-lfs.github.com/spec/v1\n"
 _OID = re.compile(rb"^oid sha256:([0-9a-f]{64})$", re.MULTILINE)
@@ -13,14 +13,14 @@ _SIZE = re.compile(rb"^size (\d{1,15})$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The file meant: sha256 of its content in hex, and its bytes."""
+    """Sha256 (hex) and size in bytes of the large file."""
 
     oid: str
     size: int
 
 
 def parse_pointer(data: bytes) -> Pointer | None:
-    """The pointer that a file's content is; None: it is an ordinary file."""
+    """Parses a pointer; returns None for an ordinary file."""
     if len(data) >= MAX_POINTER or not data.startswith(_HEAD):
         return None
     oid, size = _OID.search(data), _SIZE.search(data)

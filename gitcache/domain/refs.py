@@ -1,4 +1,4 @@
-"""Which refs to ask a server for, and what its answer means for the names that are followed."""
+"""Refs to request from a server, and resolution of the followed names."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,27 +11,27 @@ _MAX_NAME = 512
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The commits that the followed names stand for now, and the names that stand for none."""
+    """Commits of the followed names, and the names without a commit."""
 
     commits: Mapping[str, str]
     missing: frozenset[str]
 
 
 def is_sha(name: str) -> bool:
-    """A full object name: SHA-1 or SHA-256, lower case."""
+    """True for a full object id: SHA-1 or SHA-256, lower case."""
     return _SHA.fullmatch(name) is not None
 
 
 def is_name(name: str) -> bool:
-    """Whether this could be a ref (git-check-ref-format(1)) or a sha; what cannot is missing."""
+    """True for a valid ref name (git-check-ref-format(1)) or sha; others count as missing."""
     return 0 < len(name) <= _MAX_NAME and not _FORBIDDEN.search(name)
 
 
 def candidates(name: str) -> tuple[str, ...]:
-    """Full refs that a followed name may mean, best first.
+    """Lists the full refs that a followed name may mean, best first.
 
-    A branch wins over a tag of the same name: whoever may only push tags must not be able to
-    take over what follows a branch.
+    A branch wins over a tag of the same name, so that somebody who may push only tags cannot
+    redirect services that follow the branch.
     """
     if is_sha(name) or not is_name(name):
         return ()
@@ -41,12 +41,12 @@ def candidates(name: str) -> tuple[str, ...]:
 
 
 def prefixes(names: Iterable[str]) -> list[str]:
-    """The `ref-prefix` arguments that cover these names, each once, sorted."""
+    """Lists the `ref-prefix` arguments for these names, unique and sorted."""
     return sorted({ref for name in names for ref in candidates(name)})
 
 
 def resolve(names: Iterable[str], listed: Mapping[str, str]) -> Resolved:
-    """What the followed names stand for, given the server's refs (full name to peeled commit)."""
+    """Resolves the followed names with the server's refs (full name to peeled commit)."""
     commits: dict[str, str] = {}
     missing = set()
     for name in names:

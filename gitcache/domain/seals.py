@@ -1,4 +1,4 @@
-"""Proof that a text in a shared place, or on a disk, was written by one that has the key."""
+"""HMACs that prove that data in Redis or on disk was written with the shared key."""
 
 import hashlib
 import hmac
@@ -7,20 +7,20 @@ _LENGTH = 64
 
 
 class Seal:
-    """Signs texts for one purpose and place; HMAC-SHA256 under a key derived from the given one.
+    """Authenticates data for one purpose and place, with HMAC-SHA256 and a derived key.
 
-    What is sealed stays readable: it holds nothing secret.
+    Sealed data stays readable: it contains no secrets.
     """
 
     def __init__(self, key: str, purpose: str = "announcements") -> None:
         self._key = derived(key, purpose)
 
     def close(self, place: str, text: bytes) -> bytes:
-        """The text behind its proof; `place` names what it is and whose."""
+        """Returns the HMAC followed by the text; `place` names kind and owner of the text."""
         return self._proof(place, text) + text
 
     def open(self, place: str, sealed: bytes) -> bytes | None:
-        """The text; None if it was not written with this key for this place."""
+        """Returns the text, None if its HMAC is not valid for this key and place."""
         proof, text = sealed[:_LENGTH], sealed[_LENGTH:]
         return text if hmac.compare_digest(proof, self._proof(place, text)) else None
 
@@ -30,6 +30,6 @@ class Seal:
 
 
 def derived(shared_key: str, purpose: str) -> bytes:
-    """32 bytes for one purpose (RFC 5869, extract and one round of expand)."""
+    """Derives a 32-byte key for one purpose (HKDF, RFC 5869)."""
     extracted = hmac.new(b"towline gitcache", shared_key.encode(), hashlib.sha256).digest()
     return hmac.new(extracted, purpose.encode() + b"\x01", hashlib.sha256).digest()

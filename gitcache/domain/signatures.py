@@ -1,4 +1,4 @@
-"""How each git host proves that a webhook is its own; judged before anything is parsed."""
+"""Verifies webhooks of git hosts, before their body is parsed."""
 
 import base64
 import binascii
@@ -8,12 +8,11 @@ from collections.abc import Mapping
 
 
 def is_genuine(provider: str, secret: str, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether the request carries the proof that belongs to the shared secret.
+    """Verifies a webhook with the shared secret; False for an unknown provider or no secret.
 
-    `headers` has lower-case names. HMAC-SHA256 over the body for GitHub, Gitea (Forgejo, Gogs)
-    and Bitbucket, the plain one alike; GitLab sends the secret itself; Azure DevOps sends it as
-    the password of basic authentication. An unknown provider is never genuine, and nothing is
-    without a secret.
+    `headers` has lower-case names. GitHub, Gitea (Forgejo, Gogs), Bitbucket and the plain format
+    use HMAC-SHA256 of the body. GitLab sends the secret itself, Azure DevOps sends it as the
+    password of basic authentication.
     """
     return bool(secret) and _proves(provider, secret, headers, body)
 
@@ -38,7 +37,7 @@ _SIGNATURE_HEADERS = {
 
 
 def _equal(given: str, expected: str) -> bool:
-    """In constant time."""
+    """Compares in constant time."""
     return hmac.compare_digest(
         given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape")
     )

@@ -1,4 +1,4 @@
-"""What a `.gitmodules` file says (gitmodules(5)): which URL belongs to which path."""
+"""Parses `.gitmodules` files (gitmodules(5))."""
 
 import posixpath
 import re
@@ -16,7 +16,7 @@ _SETTING = re.compile(r"\s*(path|url)\s*=\s*(.*?)\s*")
 
 
 def parse_modules(data: bytes) -> dict[str, str]:
-    """Path to URL as written; entries without both are left out. Invalid: too many."""
+    """Maps paths to URLs; skips incomplete entries. Raises Invalid beyond the limit."""
     found: list[dict[str, str]] = []
     current: dict[str, str] | None = None
     for line in data[:_MAX_FILE].decode("utf-8", "replace").splitlines():
@@ -27,16 +27,18 @@ def parse_modules(data: bytes) -> dict[str, str]:
             current[setting[1]] = setting[2].strip('"')
     if len(found) > _MAX_MODULES:
         raise Invalid(f"the repository has more than {_MAX_MODULES} submodules")
-    complete = [one for one in found if "path" in one and "url" in one]
+    complete = [module for module in found if "path" in module and "url" in module]
     return {
-        path: one["url"] for one in complete if (path := paths.join("", one["path"])) is not None
+        path: module["url"]
+        for module in complete
+        if (path := paths.join("", module["path"])) is not None
     }
 
 
 def place_of(url: str, parent: Remote) -> str | None:
-    """Where a submodule's repository is, to be compared with `place`; None: nowhere we go.
+    """Returns host and path of a submodule's repository, as `place` does; None if not allowed.
 
-    A relative URL is seen from the repository that it is written in.
+    Relative URLs are resolved from the parent repository.
     """
     if url.startswith(("./", "../")):
         path = posixpath.normpath(posixpath.join(f"/{parent.path}", url)).lstrip("/")
@@ -48,7 +50,7 @@ def place_of(url: str, parent: Remote) -> str | None:
 
 
 def place(remote: Remote) -> str:
-    """Host and path of a repository, the same for all the ways to reach it."""
+    """Returns host and path of a repository, the same for all of its URLs."""
     return _place(remote.host, remote.path)
 
 

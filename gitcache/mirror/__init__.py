@@ -1,4 +1,4 @@
-"""The only door to git: listing refs, bare clones, reading objects, credentials for both.
+"""All access to git: listing refs, bare clones, reading objects, credentials.
 
-Nothing here knows services, rendering or webhooks; nothing outside starts a git process.
+Nothing here knows services, rendering or webhooks; no other package starts git processes.
 """

@@ -1,7 +1,7 @@
-"""How a git process reaches one server: settings and credentials as environment, never as argv.
+"""Settings and credentials of a git process, in its environment and never in its arguments.
 
-The environment is hermetic: no configuration of the machine or the user, no prompts, no
-protocol but http, https and ssh.
+The environment is hermetic: no configuration of the machine or the user, no prompts, and no
+protocols other than http, https and ssh.
 """
 
 import os
@@ -39,9 +39,9 @@ _SETTINGS = {
     "maintenance.auto": "false",
     "core.hooksPath": "/dev/null",
     "core.symlinks": "false",
-    # Larger files stream to disk: what a small pack unpacks to need not fit into memory.
+    # Larger files stream to disk: the content of a small pack may not fit into memory.
     "core.bigFileThreshold": "16m",
-    # Each thread has a stack and a window of its own: as many as cores would be most of the bound.
+    # Each thread has its own stack and window: one per core would use most of the memory limit.
     "pack.threads": "4",
     "pack.windowMemory": "32m",
     "pack.deltaCacheSize": "32m",
@@ -53,7 +53,7 @@ _SETTINGS = {
 
 
 def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The whole environment of a git process; `settings` are added to the fixed ones."""
+    """Returns the environment of a git process; `settings` are added to the fixed ones."""
     merged = {**_SETTINGS, **(settings or {})}
     env = {
         "PATH": os.environ.get("PATH", os.defpath),
@@ -73,7 +73,7 @@ def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[s
 
 
 class Access:
-    """Builds the environment for talking to a remote."""
+    """Builds the environment of git for a remote."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class Access:
 
     @contextmanager
     def environment(self, repository_id: RepositoryId, route: Route) -> Generator[dict[str, str]]:
-        """The environment, valid inside the `with`. Invalid: an unusable private key.
+        """Provides the environment inside the `with`. Raises Invalid for an unusable private key.
 
-        git is bound to the route's addresses, whatever the name gives later.
+        git uses only the route's addresses, even if the name resolves to others later.
         """
         with ExitStack() as secrets:
             if route.remote.is_http:
@@ -139,7 +139,7 @@ class Access:
 
 
 def _known_as(remote: Remote) -> str:
-    """How known_hosts files write the host (sshd(8)): with its port unless that is 22."""
+    """Formats the host as in known_hosts files (sshd(8)): with its port unless that is 22."""
     return remote.host if remote.port == 22 else f"[{remote.host}]:{remote.port}"
 
 
@@ -152,7 +152,9 @@ def _http_settings(route: Route, secrets: ExitStack) -> dict[str, str]:
         settings["http.proxy"] = route.proxy
         settings["http.proxyAuthMethod"] = "basic"
     elif route.addresses and route.addresses[0] != remote.host:
-        hosts = ",".join(f"[{one}]" if ":" in one else one for one in route.addresses)
+        hosts = ",".join(
+            f"[{address}]" if ":" in address else address for address in route.addresses
+        )
         settings["http.curloptResolve"] = f"{remote.host}:{remote.port}:{hosts}"
     files = {
         "http.sslCert": given.client_certificate,
@@ -166,7 +168,7 @@ def _http_settings(route: Route, secrets: ExitStack) -> dict[str, str]:
 
 
 def _all_authorities(more: str | None) -> str | None:
-    """The system's authorities and one more: git takes one file in place of the system's."""
+    """Joins the system's CAs and more: git accepts only one file, which replaces the system's."""
     if more is None:
         return None
     paths = ssl.get_default_verify_paths()
@@ -176,7 +178,7 @@ def _all_authorities(more: str | None) -> str | None:
 
 @lru_cache(256)
 def plain_key(credentials: GitCredentials | None) -> bytes | None:
-    """The private key as ssh reads it, without passphrase; None: there is none. Invalid."""
+    """Decrypts the private key for ssh; None without a key. Raises Invalid."""
     if credentials is None or credentials.private_key is None:
         return None
     text = credentials.private_key.strip().encode() + b"\n"

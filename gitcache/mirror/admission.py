@@ -1,4 +1,4 @@
-"""Which addresses git traffic may go to, judged on the address that is really connected to."""
+"""Restricts git traffic to allowed addresses, checked on the address of the connection."""
 
 import asyncio
 import ipaddress
@@ -14,9 +14,9 @@ from gitcache.domain.addresses import refused_address
 
 
 class Admission(AbstractResolver):
-    """A resolver that gives out allowed addresses only, so that no rebinding gets past it.
+    """A resolver that returns only allowed addresses, which prevents DNS rebinding.
 
-    `resolver` is asked for them; without it the system is.
+    `resolver` resolves the names; the default is the system's resolver.
     """
 
     def __init__(
@@ -31,8 +31,8 @@ class Admission(AbstractResolver):
         if self._resolver is None:
             self._resolver = ThreadedResolver()
         found = await self._resolver.resolve(host, port, family)
-        for one in found:
-            self._check(one["host"])
+        for result in found:
+            self._check(result["host"])
         return found
 
     async def close(self) -> None:
@@ -40,14 +40,14 @@ class Admission(AbstractResolver):
             await self._resolver.close()
 
     def check_host(self, host: str) -> None:
-        """Invalid: a URL's host is an address that is not allowed, or in a form of its own."""
+        """Raises Invalid if a URL's host is a forbidden or ambiguous address."""
         if is_odd_address(host):
-            raise Invalid(f"{host!r} is no plain IPv4 address: refused", field="url")
+            raise Invalid(f"{host!r} is not an IPv4 address in dotted-decimal form", field="url")
         if _is_address(host):
             self._check(host)
 
     async def addresses(self, remote: Remote) -> Sequence[str]:
-        """The host's addresses, all allowed. Unavailable: it has none. Invalid: not allowed."""
+        """Resolves the host. Raises Invalid for a forbidden address, Unavailable without any."""
         if _is_address(remote.host):
             self._check(remote.host)
             return [remote.host]
@@ -55,15 +55,15 @@ class Admission(AbstractResolver):
         try:
             found = await loop.getaddrinfo(remote.host, remote.port, type=socket.SOCK_STREAM)
         except OSError as error:
-            raise Unavailable(f"the name {remote.host} cannot be resolved") from error
-        addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+            raise Unavailable(f"cannot resolve the host name {remote.host}") from error
+        addresses = list(dict.fromkeys(str(result[4][0]) for result in found))
         for address in addresses:
             self._check(address)
         return addresses
 
     def _check(self, address: str) -> None:
         if reason := refused_address(address, allow_private=self._allow_private):
-            raise Invalid(f"the repository's server is refused: {reason}", field="url")
+            raise Invalid(f"the repository's server is not allowed: {reason}", field="url")
 
 
 def _is_address(host: str) -> bool:

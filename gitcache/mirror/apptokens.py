@@ -1,4 +1,4 @@
-"""Installation tokens of GitHub Apps: asked for by a signed JWT, renewed before they expire."""
+"""Installation tokens of GitHub Apps, requested with a signed JWT and renewed before expiry."""
 
 import asyncio
 from collections import OrderedDict
@@ -18,9 +18,9 @@ from gitcache.mirror.http import HttpClient, read
 from gitcache.mirror.route import Route
 
 _RENEW_BEFORE = timedelta(minutes=10)
-"""A fetch that has begun may go on for minutes with the token it was given."""
+"""A running fetch may use its token for minutes."""
 _MIN_AGE = timedelta(seconds=30)
-"""A token this young that is refused is not renewed: the App lacks the right."""
+"""A refused token younger than this is not renewed: the App lacks the permission."""
 _MAX_ANSWER = 1 << 20
 _MAX_TOKENS = 1000
 
@@ -33,7 +33,7 @@ class _Token:
 
 
 class AppTokens:
-    """Tokens by App and installation, each asked for once however many wait for it."""
+    """Tokens by App and installation, each requested once for all concurrent callers."""
 
     def __init__(self, http: HttpClient, clock: Clock) -> None:
         self._http = http
@@ -42,11 +42,11 @@ class AppTokens:
         self._asking = asyncio.Lock()
 
     async def token(self, credentials: GitCredentials, route: Route) -> str:
-        """A token that is good for a while. Unavailable, Invalid: why there is none."""
+        """Returns a token that is valid for at least 10 minutes. Raises Unavailable, Invalid."""
         return await self._kept(credentials, route, None)
 
     async def scoped(self, credentials: GitCredentials, route: Route) -> str:
-        """The same, for the route's repository and no other."""
+        """Returns a token for the route's repository only."""
         name = route.remote.path.rpartition("/")[2].removesuffix(".git")
         return await self._kept(credentials, route, name)
 
@@ -65,7 +65,7 @@ class AppTokens:
             return token.text
 
     def forget(self, credentials: GitCredentials) -> bool:
-        """Drop a token that was refused; False if it is so new that another would be no better."""
+        """Drops a refused token; returns False if it is too new for a retry with another."""
         key = (*_key(credentials), None)
         token = self._tokens.get(key)
         if token is None or self._clock.now() - token.made_at < _MIN_AGE:
@@ -82,7 +82,7 @@ class AppTokens:
     async def _ask(
         self, credentials: GitCredentials, route: Route, scope: Mapping[str, Any] | None = None
     ) -> _Token:
-        """`POST /app/installations/{id}/access_tokens`; without a scope for all that it may."""
+        """Calls `POST /app/installations/{id}/access_tokens`; no scope means all permissions."""
         url = URL(
             f"{api_of(credentials, route)}/app/installations/"
             f"{credentials.installation_id}/access_tokens"
@@ -97,7 +97,7 @@ class AppTokens:
             data = await read(answer, _MAX_ANSWER, "the answer for a token")
         if answer.status != 201:
             raise Unavailable(
-                f"{url.host} gives no token for installation {credentials.installation_id} of "
+                f"{url.host} refused a token for installation {credentials.installation_id} of "
                 f"App {credentials.app_id} ({answer.status}): check both numbers and the key"
             )
         return self._parsed(data)
@@ -109,7 +109,7 @@ class AppTokens:
             return jwt.encode(claims, credentials.private_key or "", algorithm="RS256")
         except (ValueError, TypeError, jwt.PyJWTError):
             raise Invalid(
-                "the App's private key is no RSA key in PEM form", field="credentials"
+                "the App's private key is not an RSA key in PEM format", field="credentials"
             ) from None
 
     def _parsed(self, data: bytes) -> _Token:
@@ -118,11 +118,13 @@ class AppTokens:
             expires = datetime.fromisoformat(found["expires_at"])
             return _Token(str(found["token"]), self._clock.now(), expires)
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-            raise Unavailable("the answer for an App's token cannot be read") from None
+            raise Unavailable(
+                "cannot parse the response to the request for an App's token"
+            ) from None
 
 
 def api_of(credentials: GitCredentials | None, route: Route) -> str:
-    """The base URL of the host's REST interface; of GitHub's, if none is named."""
+    """Returns the base URL of the host's REST API; GitHub's form unless `api_url` is set."""
     if credentials is not None and credentials.api_url:
         return credentials.api_url.rstrip("/")
     if route.remote.host == "github.com":

@@ -1,4 +1,4 @@
-"""What a git server can do (gitprotocol-v2(5)), asked once and kept for an hour."""
+"""Capabilities of git servers (gitprotocol-v2(5)), cached for one hour."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _MAX_ANSWER = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a server told of one repository; all false where it does not speak version 2."""
+    """Capabilities for one repository; all false without protocol version 2."""
 
     version2: bool = False
     object_format: str = "sha1"
@@ -28,7 +28,7 @@ class Capabilities:
 
 
 class KnownCapabilities:
-    """The capabilities of repositories by their URL."""
+    """A cache of capabilities by repository URL."""
 
     def __init__(self, http: HttpClient, clock: Clock) -> None:
         self._http = http
@@ -36,14 +36,14 @@ class KnownCapabilities:
         self._kept: OrderedDict[str, tuple[float, Capabilities]] = OrderedDict()
 
     def known(self, route: Route) -> Capabilities | None:
-        """What was learned within the last hour."""
+        """Returns cached capabilities, at most one hour old."""
         found = self._kept.get(route.remote.text)
         if found is None or found[0] < self._clock.monotonic():
             return None
         return found[1]
 
     async def of(self, route: Route) -> Capabilities:
-        """What the server can do. Unavailable: it cannot be asked."""
+        """Returns the capabilities; asks the server if needed. Raises Unavailable."""
         if (found := self.known(route)) is not None:
             return found
         url = URL(f"{route.remote.text}/info/refs?service=git-upload-pack")
@@ -60,7 +60,7 @@ class KnownCapabilities:
         return self.learn(route, parse_capabilities(data))
 
     def learn(self, route: Route, capabilities: Capabilities) -> Capabilities:
-        """Keep what is known now."""
+        """Caches capabilities."""
         until = self._clock.monotonic() + _KEPT_SECONDS
         self._kept[route.remote.text] = (until, capabilities)
         if len(self._kept) > _MAX_KEPT:
@@ -69,10 +69,10 @@ class KnownCapabilities:
 
 
 def parse_capabilities(data: bytes) -> Capabilities:
-    """The advertisement of a server; of anything else, that it can do nothing."""
+    """Parses a capability advertisement; returns no capabilities for other data."""
     try:
         lines = [
-            one.rstrip(b"\n").decode("utf-8", "replace") for one in pktline.decode(data) if one
+            line.rstrip(b"\n").decode("utf-8", "replace") for line in pktline.decode(data) if line
         ]
     except pktline.Malformed:
         return Capabilities()

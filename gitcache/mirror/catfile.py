@@ -1,4 +1,4 @@
-"""One `git cat-file --batch-command` process for one clone, kept for many reads."""
+"""Long-lived `git cat-file --batch-command` processes, one per clone."""
 
 import asyncio
 import contextlib
@@ -32,9 +32,10 @@ Answer = tuple[Info | None, bytes]
 
 
 class CatFile:
-    """Reads objects of a clone by id; readers that wait for each other are answered together.
+    """Reads objects of a clone by id; batches concurrent readers.
 
-    Unavailable: the process ended or gave nonsense; the next request starts a new one.
+    Raises Unavailable if the process ends or its output is malformed; the next read starts a
+    new process.
     """
 
     def __init__(self, clone: Path) -> None:
@@ -44,25 +45,26 @@ class CatFile:
         self._asked = Batches(self._ask, most=_AT_ONCE)
 
     async def infos(self, ids: Sequence[str]) -> list[Info | None]:
-        """Type and size of each object, None for those that are not there."""
-        return [one[0] for one in await self._asked.do([("info", one) for one in ids])]
+        """Returns type and size of each object, None for missing objects."""
+        answers = await self._asked.do([("info", object_id) for object_id in ids])
+        return [info for info, _ in answers]
 
     async def contents(self, ids: Sequence[str]) -> list[bytes]:
-        """The bytes of each object. The caller has checked by `infos` that all are there."""
-        found = await self._asked.do([("contents", one) for one in ids])
+        """Returns the bytes of each object; check first with `infos` that they exist."""
+        found = await self._asked.do([("contents", object_id) for object_id in ids])
         if any(info is None for info, _ in found):
-            raise Unavailable("the local copy of the repository has changed while it was read")
+            raise Unavailable("the local copy of the repository changed while it was read")
         return [data for _, data in found]
 
     async def close(self) -> None:
-        """End the process."""
+        """Ends the process."""
         process, self._process = self._process, None
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        # asyncio waits for the end of the pipes too, and one that is full of answers nobody
-        # reads has none.
+        # asyncio also waits for the end of the pipes, and a full pipe that nobody reads never
+        # ends.
         if (transport := getattr(process, "_transport", None)) is not None:
             transport.close()
         await process.wait()
@@ -78,9 +80,9 @@ class CatFile:
                 return [found[question] for question in questions]
         except (OSError, ValueError, EOFError, TimeoutError) as error:
             await self.close()
-            raise Unavailable("the local copy of the repository cannot be read") from error
+            raise Unavailable("cannot read the local copy of the repository") from error
         except BaseException:
-            # A cancelled read leaves answers in the pipe that nobody waits for.
+            # A cancelled read leaves unread answers in the pipe.
             await self.close()
             raise
 
@@ -107,7 +109,7 @@ class CatFile:
 
 
 class OpenClones:
-    """The clones that are held open for reading: at most `limit`, and those in use."""
+    """Clones that are open for reading: those in use, and idle ones up to `limit`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -116,7 +118,7 @@ class OpenClones:
 
     @asynccontextmanager
     async def reading(self, clone: Path) -> AsyncGenerator[CatFile]:
-        """The reader of a clone; it stays open at least as long as it is used."""
+        """Provides the reader of a clone, which stays open at least as long as it is in use."""
         objects = self._open.setdefault(clone, CatFile(clone))
         self._open.move_to_end(clone)
         self._users[objects] += 1
@@ -129,20 +131,20 @@ class OpenClones:
             await self._close_surplus(clone, objects)
 
     async def close(self, clone: Path) -> None:
-        """Let go of one clone, now or when its last user is done."""
+        """Closes one clone, now or after its last use."""
         objects = self._open.pop(clone, None)
         if objects is not None and objects not in self._users:
             await objects.close()
 
     async def close_all(self) -> None:
-        """End all processes; nobody may be reading."""
+        """Ends all processes; requires that no reader is in use."""
         while self._open:
             _, objects = self._open.popitem()
             await objects.close()
 
     async def _close_surplus(self, clone: Path, used: CatFile) -> None:
-        # Everything is taken out before the first await: others change the table meanwhile.
-        idle = [path for path, one in self._open.items() if one not in self._users]
+        # Remove all entries before the first await, during which other tasks change the table.
+        idle = [path for path, reader in self._open.items() if reader not in self._users]
         surplus = [self._open.pop(path) for path in idle[: max(0, len(self._open) - self._limit)]]
         if self._open.get(clone) is not used and used not in self._users:
             surplus.append(used)
@@ -151,11 +153,13 @@ class OpenClones:
 
 
 async def _exchange(process: Process, questions: Sequence[Question]) -> dict[Question, Answer]:
-    """Ask for some objects; few enough that neither pipe can fill while both sides write."""
+    """Requests some objects, few enough that neither pipe fills up while both sides write."""
     reader, writer = process.stdout, process.stdin
     if reader is None or writer is None:
         raise EOFError
-    writer.write("".join(f"{verb} {one}\n" for verb, one in questions).encode() + b"flush\n")
+    writer.write(
+        "".join(f"{verb} {object_id}\n" for verb, object_id in questions).encode() + b"flush\n"
+    )
     await writer.drain()
     answers: dict[Question, Answer] = {}
     for verb, asked in questions:

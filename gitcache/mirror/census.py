@@ -1,4 +1,4 @@
-"""How large a commit is: its distinct folders are counted, so that no git bomb leads astray."""
+"""Counts the files and folders of a commit, by distinct folders because of git bombs."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ _AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Files and folders of a commit, and those of them below paths that are in use."""
+    """Number of files and folders of a commit, and of those below paths in use."""
 
     entries: int
     used: int
 
 
 async def census(clone: Path, sha: str, paths: Collection[str], *, most: int) -> Census:
-    """Count up to about `most` entries of a commit. Invalid, Unavailable: it cannot be read.
+    """Counts up to about `most` entries of a commit. Raises Invalid, Unavailable.
 
-    A folder that appears many times counts once, as it is fetched once.
+    A folder that appears many times counts once, because it is fetched once.
     """
     objects = CatFile(clone)
     try:
@@ -38,7 +38,7 @@ async def census(clone: Path, sha: str, paths: Collection[str], *, most: int) ->
 
 
 async def _read(objects: CatFile, root: str, most: int) -> dict[str, Tree]:
-    """All trees below a root, the highest first, until there are enough entries."""
+    """Reads the trees below a root, breadth first, up to about `most` entries."""
     trees: dict[str, Tree] = {}
     waiting, seen, entries = [root], {root}, 0
     while waiting and entries < most:
@@ -46,18 +46,18 @@ async def _read(objects: CatFile, root: str, most: int) -> dict[str, Tree]:
         infos = await objects.infos(batch)
         if sum(info.size for info in infos if info) > _MAX_BYTES:
             break
-        there = [one for one, info in zip(batch, infos, strict=True) if info is not None]
-        for one, data in zip(there, await objects.contents(there), strict=True):
-            trees[one] = parse_tree(data, len(one) // 2)
-            entries += len(trees[one])
-            below = [e.id for e in trees[one].values() if e.is_tree and e.id not in seen]
+        there = [tree_id for tree_id, info in zip(batch, infos, strict=True) if info is not None]
+        for tree_id, data in zip(there, await objects.contents(there), strict=True):
+            trees[tree_id] = parse_tree(data, len(tree_id) // 2)
+            entries += len(trees[tree_id])
+            below = [e.id for e in trees[tree_id].values() if e.is_tree and e.id not in seen]
             seen.update(below)
             waiting += dict.fromkeys(below)
     return trees
 
 
 def _find(trees: Mapping[str, Tree], root: str, path: str) -> str | None:
-    """The tree at a path, as far as it was read."""
+    """Finds the tree at a path among the read trees."""
     here = root
     for name in path.split("/") if path else ():
         entry = trees[here].get(name) if here in trees else None
@@ -68,7 +68,7 @@ def _find(trees: Mapping[str, Tree], root: str, path: str) -> str | None:
 
 
 def _count(trees: Mapping[str, Tree], roots: Collection[str]) -> int:
-    """Entries of the distinct trees below some."""
+    """Counts the entries of the distinct trees below some roots."""
     waiting, seen, count = list(roots), set(roots), 0
     while waiting:
         tree = trees.get(waiting.pop(), {})

@@ -1,4 +1,4 @@
-"""One bare clone on disk: pins, shallow boundaries, sweeping, packing."""
+"""One bare clone on disk: pins, shallow boundaries, cleanup, packing."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -15,26 +15,26 @@ _SECONDS = 120.0
 
 
 class Clone:
-    """A clone at `path`, which need not exist yet."""
+    """A clone at `path`, which may not exist yet."""
 
     def __init__(self, path: Path, runner: GitRunner) -> None:
         self.path = path
         self._runner = runner
 
     def exists(self) -> bool:
-        """Whether there is one."""
+        """True if the clone exists."""
         return self.path.exists()
 
     def is_lean(self) -> bool:
-        """Whether it has folders only, and files as they are needed."""
+        """True for a lean clone: all folders, but files only on demand."""
         return (self.path / _LEAN).exists()
 
     def make_lean(self) -> None:
-        """Mark it so."""
+        """Marks the clone as lean."""
         (self.path / _LEAN).touch()
 
     async def init(self, *, sha256: bool) -> None:
-        """Create it, empty."""
+        """Creates an empty clone."""
         form = "sha256" if sha256 else "sha1"
         await self._runner.run(
             ["init", "--quiet", "--bare", "--template=", f"--object-format={form}", str(self.path)],
@@ -49,7 +49,7 @@ class Clone:
         seconds: float = _SECONDS,
         yielding: bool = False,
     ) -> str:
-        """Output of a git command that stays on this machine. GitError."""
+        """Runs a local git command and returns its output. Raises GitError."""
         return await self._runner.run(
             [f"--git-dir={self.path}", *arguments],
             environment(self.path.parent),
@@ -59,7 +59,7 @@ class Clone:
         )
 
     def pins(self) -> dict[str, str]:
-        """Pin name to object id. Nothing here ever packs refs, so that each is a file."""
+        """Maps pin names to object ids; refs are never packed, so each pin is a file."""
         found = {}
         for path in (self.path / PINS).glob("*"):
             if not path.name.endswith(".lock"):
@@ -67,7 +67,7 @@ class Clone:
         return found
 
     async def pin(self, wants: Mapping[str, str]) -> None:
-        """Keep objects by name. GitError: one of them is not there."""
+        """Pins objects by name. Raises GitError if an object is missing."""
         if all(self._is_loose(sha) for sha in wants.values()):
             self._write_pins(wants)
             return
@@ -78,7 +78,7 @@ class Clone:
         return os.path.exists(f"{self.path}/objects/{sha[:2]}/{sha[2:]}")
 
     def _write_pins(self, wants: Mapping[str, str]) -> None:
-        """What `git update-ref` does, without a process of a few milliseconds for it."""
+        """Writes pins as `git update-ref` does, without the milliseconds of a process."""
         folder = f"{self.path}/{PINS}"
         os.makedirs(folder, exist_ok=True)
         for pin, sha in wants.items():
@@ -89,20 +89,20 @@ class Clone:
                     file.flush()
                     os.replace(lock, f"{folder}{pin}")
                 except OSError:
-                    # Left behind by a full disk, it would keep this pin as it is for ever.
+                    # A lock left behind by a full disk would block this pin forever.
                     os.unlink(lock)
                     raise
 
     async def unpin(self, pins: Iterable[str]) -> None:
-        """Let go of pins."""
+        """Removes pins."""
         lines = [f"delete {PINS}{pin}\n" for pin in pins]
         if lines:
             await self.git("update-ref", "--stdin", stdin="".join(lines).encode())
 
     async def index(self, pack: Stdin, *, seconds: float) -> None:
-        """Take a pack in; links to files that are not here are allowed. GitError: broken."""
-        # Only of a promisor's pack git lets a .gitattributes be missing. It must not believe
-        # for longer that there is one, or it would fetch by itself.
+        """Adds a pack, which may refer to missing files. Raises GitError for a broken pack."""
+        # git allows a missing .gitattributes only in a promisor's pack. Remove the mark afterwards,
+        # or git would fetch missing objects by itself.
         told = await self._runner.run(
             [
                 f"--git-dir={self.path}",
@@ -122,7 +122,7 @@ class Clone:
         (self.path / "objects" / "pack" / f"pack-{name}.promisor").unlink(missing_ok=True)
 
     async def unpack(self, pack: Stdin) -> None:
-        """Take a small pack in, object by object, with all links checked. GitError: broken."""
+        """Adds a small pack as loose objects and checks all links. Raises GitError if broken."""
         await self._runner.run(
             [f"--git-dir={self.path}", "unpack-objects", "-q", "--strict"],
             environment(self.path.parent),
@@ -131,37 +131,37 @@ class Clone:
         )
 
     def shallow(self) -> list[str]:
-        """The commits whose parents are not here."""
+        """Lists the commits whose parents are missing."""
         try:
             return (self.path / "shallow").read_text().split()
         except FileNotFoundError:
             return []
 
     def cut(self, shallow: Iterable[str], unshallow: Iterable[str]) -> None:
-        """Note where history is cut now, in one step."""
+        """Updates the shallow boundary atomically."""
         boundary = sorted((set(self.shallow()) | set(shallow)) - set(unshallow))
         temporary = self.path / "shallow.lock"
         temporary.write_text("".join(f"{sha}\n" for sha in boundary))
         temporary.rename(self.path / "shallow")
 
     def is_scattered(self) -> bool:
-        """Whether packing is worth it: beyond 2,000 loose objects or 20 packs."""
+        """True beyond 2,000 loose objects or 20 packs, when packing is worth it."""
         packs = len(list(self.path.glob("objects/pack/*.pack")))
-        # One of the 256 folders stands for all: object names are evenly spread.
+        # One of the 256 folders is a sample of all: object ids are evenly distributed.
         loose = len(list(self.path.glob("objects/17/*"))) * 256
         return packs > _MAX_PACKS or loose > _MAX_LOOSE
 
     async def pack(self) -> None:
-        """Pack everything that is pinned and drop the rest after an hour."""
+        """Packs all pinned objects and drops others that are older than one hour."""
         if self.is_lean():
-            # Files that are not here stop a walk over what is reachable.
+            # Missing files would stop git's walk over reachable objects.
             await self.git("repack", "--geometric=2", "-d", "-q", yielding=True)
         else:
             await self.git("repack", "-a", "-d", "-q", yielding=True)
             await self.git("prune", "--expire=1.hour.ago", yielding=True)
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Returns the size on disk, in bytes."""
         total = 0
         for folder, _, names in os.walk(self.path):
             for name in names:
@@ -172,10 +172,10 @@ class Clone:
         return total
 
     def sweep(self) -> None:
-        """Remove locks and half-written packs; nothing else may be writing to the clone."""
+        """Removes locks and incomplete packs; requires that nothing else writes to the clone."""
         stale = [*self.path.glob("*.lock"), *(self.path / "refs").rglob("*.lock")]
         stale += self.path.glob("objects/pack/tmp_*")
         stale += self.path.glob("objects/tmp_*")
         stale += self.path.glob("objects/??/tmp_obj_*")
-        for one in stale:
-            one.unlink(missing_ok=True)
+        for path in stale:
+            path.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""Bare clones of depth 1, one per repository record, without a work tree, tips pinned by refs.
+"""Bare clones of depth 1, one per repository record, with tips pinned by refs.
 
-A tip without a ref would make git download the whole snapshot again at the next fetch, so
+Without a ref for the tip, git would download the whole snapshot again at the next fetch. So
 every fetched commit is pinned under `refs/k/<pin>`.
 """
 
@@ -45,7 +45,7 @@ _CORRUPT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How commits are fetched: by git itself, and by what is better where it works."""
+    """Fetch methods: git itself, and optional faster ones."""
 
     git: RemoteGit
     quick: QuickFetch | None = None
@@ -53,7 +53,7 @@ class Ways:
 
 
 class GitClones:
-    """The clones below one folder, named by repository id and URL: two tenants share none."""
+    """The clones in one folder, named by repository id and URL, so that tenants share none."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class GitClones:
         self._seconds = seconds
 
     def open(self) -> None:
-        """Make the folder and sweep what a killed process left behind."""
+        """Creates the folder and removes the leftovers of a killed process."""
         self._root.mkdir(parents=True, exist_ok=True)
         for path in self._root.glob(f"{_TEMPORARY}*"):
             shutil.rmtree(path, ignore_errors=True)
@@ -81,12 +81,12 @@ class GitClones:
             Clone(path, self._runner).sweep()
 
     def path(self, spec: RepositorySpec) -> Path:
-        """Where the clone of a repository is, or will be."""
+        """Path of a repository's clone, which may not exist yet."""
         name = hashlib.sha256(f"{spec.id}\0{spec.url}".encode()).hexdigest()
         return self._root / f"{name[:32]}.git"
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """As `Clones.fetch`, in the quickest way that works."""
+        """Implements `Clones.fetch` with the fastest method that works."""
         clone = self.clone(spec)
         if not clone.exists():
             with self._meters.fetch("clone"):
@@ -96,11 +96,11 @@ class GitClones:
                 await self._fetch_slowly(spec, clone, wants)
 
     async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """As `Clones.pin`."""
+        """Implements `Clones.pin`."""
         await self.clone(spec).pin(wants)
 
     async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
-        """As `Clones.complete`; nothing to do but in lean clones."""
+        """Implements `Clones.complete`; needed only for lean clones."""
         clone = self.clone(spec)
         if self._ways.lean is not None and clone.is_lean():
             try:
@@ -110,7 +110,7 @@ class GitClones:
                 raise _named(error) from error
 
     async def graft(self, spec: RepositorySpec, other: RepositorySpec, sha: str) -> None:
-        """As `Clones.graft`."""
+        """Implements `Clones.graft`."""
         clone = self.clone(spec)
         try:
             with self._meters.fetch("graft"):
@@ -119,28 +119,28 @@ class GitClones:
             raise _named(error) from error
 
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
-        """As `Clones.pins`."""
+        """Implements `Clones.pins`."""
         clone = self.clone(spec)
         return await asyncio.to_thread(clone.pins) if clone.exists() else {}
 
     async def maintain(self, spec: RepositorySpec) -> None:
-        """As `Clones.maintain`: pack what is scattered."""
+        """Implements `Clones.maintain`: packs scattered objects."""
         clone = self.clone(spec)
         if clone.exists() and await asyncio.to_thread(clone.is_scattered):
             pins = await asyncio.to_thread(clone.pins)
             asked = [pin for pin in pins if pin.startswith(ASKED_PIN)]
-            # They were fetched on request and can be fetched again.
+            # These commits were fetched on demand and can be fetched again.
             await clone.unpin(asked)
             await clone.pack()
             log.info("clone packed", repository=spec.id)
 
     async def size(self, spec: RepositorySpec) -> int | None:
-        """As `Clones.size`."""
+        """Implements `Clones.size`."""
         clone = self.clone(spec)
         return await asyncio.to_thread(clone.size) if clone.exists() else None
 
     async def keep_only(self, specs: Collection[RepositorySpec]) -> int:
-        """As `Clones.keep_only`."""
+        """Implements `Clones.keep_only`."""
         kept = {self.path(spec) for spec in specs}
         gone = [path for path in self._root.glob("*.git") if path not in kept]
         for path in gone:
@@ -148,15 +148,15 @@ class GitClones:
         return len(gone)
 
     def is_lean(self, spec: RepositorySpec) -> bool:
-        """Whether the clone has only those files that were asked for."""
+        """True if the clone has only the files that were requested."""
         return self._ways.lean is not None and self.clone(spec).is_lean()
 
     def clone(self, spec: RepositorySpec) -> Clone:
-        """The clone of a repository, which may not be there yet."""
+        """Returns the clone of a repository, which may not exist yet."""
         return Clone(self.path(spec), self._runner)
 
     async def _create(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """Clone beside the place and move it there when complete."""
+        """Clones to a temporary folder and moves the complete clone to its path."""
         await self._disk.check_room()
         temporary = Clone(self._root / f"{_TEMPORARY}{uuid.uuid4().hex}", self._runner)
         try:
@@ -218,7 +218,7 @@ class GitClones:
         lean = self._ways.lean
         try:
             if lean is None:
-                raise NoPack("this installation keeps no repository lean")
+                raise NoPack("lean clones are disabled in this installation")
             await lean.fetch(spec, clone, wants)
         except (NoPack, GitError) as error:
             if isinstance(error, GitError) and _FULL.search(error.message):
@@ -248,8 +248,8 @@ class GitClones:
     async def _recover(
         self, error: GitError, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> None:
-        """Try once more where the cause is known to be on our side."""
-        if any(one.search(error.message) for one in (_REJECTED, _FULL, _TOO_LARGE)):
+        """Retries once if the cause is a known local problem."""
+        if any(pattern.search(error.message) for pattern in (_REJECTED, _FULL, _TOO_LARGE)):
             raise _named(error) from error
         if _LOCKED.search(error.message):
             await asyncio.to_thread(clone.sweep)
@@ -263,7 +263,7 @@ class GitClones:
     async def _without_asking_for_it(
         self, error: GitError, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> None:
-        """Old servers give out the tips only: then all history has to come, once."""
+        """Fetches all history once from old servers, which serve only the tips of refs."""
         if not _TIPS_ONLY.search(error.message):
             raise _named(error) from error
 
@@ -278,15 +278,17 @@ class GitClones:
             await clone.pin(wants)
         except GitError as failure:
             if "nonexistent object" in failure.message or "not a valid" in failure.message:
-                raise Rejected(
-                    "the server does not have this commit on any branch or tag"
-                ) from failure
+                raise Rejected("no branch or tag of the server contains this commit") from failure
             raise _named(failure) from failure
 
 
 def _named(error: GitError) -> Unavailable:
     if _FULL.search(error.message):
-        return Unavailable("the disk of the git cache is full; nothing new can be fetched")
+        return Unavailable(
+            "the disk of the git cache is full: cannot fetch; free or add disk space"
+        )
     if _TOO_LARGE.search(error.message):
-        return Rejected("its pack unpacks to more than git.fetch.memory; a file in it is huge")
+        return Rejected(
+            "unpacking its pack needs more than git.fetch.memory; it contains a huge file"
+        )
     return Rejected(error.message) if _REJECTED.search(error.message) else error

@@ -1,7 +1,7 @@
-"""What ssh runs to get through a proxy: `python -m gitcache.mirror.connect HOST PORT`.
+"""The ProxyCommand of ssh: `python -m gitcache.mirror.connect HOST PORT`.
 
-Asks the proxy named by the environment for a tunnel (RFC 9110, 9.3.6), then carries bytes
-between it and standard input and output.
+Opens a tunnel through the proxy in the environment (CONNECT, RFC 9110, 9.3.6), then copies
+bytes between the tunnel and standard input and output.
 """
 
 import base64
@@ -19,7 +19,7 @@ _SECONDS = 15.0
 
 
 def tunnel(proxy: str, host: str, port: str) -> socket.socket:
-    """A connection that the proxy carries to the host. OSError: it does not."""
+    """Connects to the host through the proxy. Raises OSError on failure."""
     parts = urlsplit(proxy)
     connection = socket.create_connection((parts.hostname or "", parts.port or 0), _SECONDS)
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -37,7 +37,7 @@ def tunnel(proxy: str, host: str, port: str) -> socket.socket:
 
 
 def _read_head(connection: socket.socket) -> bytes:
-    """The answer's head, byte by byte: what follows belongs to ssh."""
+    """Reads the response head byte by byte: the next bytes belong to ssh."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         byte = connection.recv(1)
@@ -54,7 +54,7 @@ def _upward(connection: socket.socket) -> None:
 
 
 def main() -> int:
-    """Carry bytes until either side ends."""
+    """Copies bytes until either side ends."""
     try:
         connection = tunnel(os.environ[PROXY_VARIABLE], sys.argv[1], sys.argv[2])
     except (OSError, IndexError, KeyError) as error:

@@ -1,4 +1,4 @@
-"""How much memory the container has that this process runs in (cgroups(7), of either version)."""
+"""Memory limit of the container of this process (cgroups(7), versions 1 and 2)."""
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -9,16 +9,16 @@ _OWN = Path("/proc/self/cgroup")
 
 
 def container_memory(root: Path = _ROOT, own: Path = _OWN) -> int | None:
-    """Bytes: the lowest limit from this process's group up to the root. None: there is none.
+    """Returns the lowest limit, in bytes, from this process's cgroup up to the root, or None.
 
-    `root` is where the groups are mounted, `own` the file that tells which this process is in.
+    `root` is the mount point of cgroups, `own` the file that names the cgroup of this process.
     """
     found = [limit for place in _places(root, own) if (limit := _limit(place)) is not None]
     return min(found, default=None)
 
 
 def _places(root: Path, own: Path) -> Iterator[Path]:
-    """Files that may hold a limit. A container that is shown its host's groups has the root's."""
+    """Yields files that may contain a limit, also for containers that see the host's cgroups."""
     try:
         lines = own.read_text().splitlines()
     except OSError:
@@ -32,9 +32,9 @@ def _places(root: Path, own: Path) -> Iterator[Path]:
         else:
             continue
         group = PurePosixPath(text)
-        for one in (group, *group.parents):
-            if ".." not in one.parts:
-                yield base / str(one).lstrip("/") / name
+        for parent in (group, *group.parents):
+            if ".." not in parent.parts:
+                yield base / str(parent).lstrip("/") / name
 
 
 def _limit(place: Path) -> int | None:

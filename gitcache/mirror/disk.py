@@ -1,4 +1,4 @@
-"""How full the disk of the git cache may become."""
+"""Disk usage of the git cache."""
 
 import asyncio
 import shutil
@@ -8,25 +8,25 @@ from fleet.errors import Unavailable
 
 
 class Disk:
-    """The disk that `root` is on; beyond `watermark` (a share of 1) nothing new is taken on."""
+    """The disk of `root`; above `watermark` (0 to 1) no new repository is cloned."""
 
     def __init__(self, root: Path, *, watermark: float) -> None:
         self._root = root
         self._watermark = watermark
 
     async def is_full(self) -> bool:
-        """Whether the watermark is reached."""
+        """True if disk usage has reached the watermark."""
         return await asyncio.to_thread(self.used) >= self._watermark
 
     async def check_room(self) -> None:
-        """Unavailable: too full for another repository. Those that are here go on."""
+        """Raises Unavailable above the watermark; existing repositories stay followed."""
         if await self.is_full():
             raise Unavailable(
-                f"the disk of the git cache is more than {self._watermark:.0%} full: no further "
-                "repository is cloned. Give it more space"
+                f"the disk of the git cache is more than {self._watermark:.0%} full: cannot clone "
+                "another repository; add disk space or raise git.store.watermark"
             )
 
     def used(self) -> float:
-        """The share of the disk that is used."""
+        """Returns the used share of the disk, 0 to 1."""
         found = shutil.disk_usage(self._root)
         return 1 - found.free / (found.used + found.free or 1)

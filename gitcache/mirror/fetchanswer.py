@@ -1,4 +1,4 @@
-"""The answer to a protocol version 2 `fetch` (gitprotocol-v2(5)), read as it comes in."""
+"""Incremental parser of the response to a protocol version 2 `fetch` (gitprotocol-v2(5))."""
 
 from gitcache.mirror.pktline import Malformed
 
@@ -8,14 +8,13 @@ _SECTIONS = (b"shallow-info", b"packfile", b"acknowledgments", b"wanted-refs")
 
 
 class ServerSaid(Exception):
-    """What the server gave as the reason for sending nothing."""
+    """The server's error message in place of a pack."""
 
 
 class FetchAnswer:
-    """Bytes of the answer in, bytes of the pack out.
+    """Extracts the pack from the bytes of a response.
 
-    `shallow` and `unshallow` are the boundaries that the server tells, `complete` whether the
-    answer has come to its end.
+    `shallow` and `unshallow` are the server's new boundaries; `complete` is true at the end.
     """
 
     def __init__(self) -> None:
@@ -26,7 +25,7 @@ class FetchAnswer:
         self._section = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """The part of the pack that this chunk completes. Malformed, ServerSaid."""
+        """Returns the pack data in this chunk. Raises Malformed, ServerSaid."""
         self._buffer += chunk
         pack: list[bytes] = []
         position = 0
@@ -43,7 +42,7 @@ class FetchAnswer:
         return b"".join(pack)
 
     def _end_of_packet(self, position: int) -> int | None:
-        """Where the packet that begins here ends; None: it is not yet whole."""
+        """Returns the end of the packet at this position, None if it is incomplete."""
         prefix = self._buffer[position : position + _LENGTH]
         if len(prefix) < _LENGTH:
             return None
@@ -52,15 +51,15 @@ class FetchAnswer:
         except ValueError:
             raise Malformed("no packet length") from None
         if self.complete or length == 3 or prefix[:1] in b"+- ":
-            raise Malformed("unexpected bytes in the answer")
+            raise Malformed("unexpected bytes in the response")
         end = position + max(length, _LENGTH)
         return end if end <= len(self._buffer) else None
 
     def _special(self, number: int) -> None:
-        """A flush ends the answer, a delimiter the section."""
+        """Handles special packets: a flush ends the response, a delimiter the section."""
         if number == 0:
             if self._section != b"packfile":
-                raise Malformed("the answer has no pack")
+                raise Malformed("the response has no pack")
             self.complete = True
         self._section = b""
 
@@ -75,7 +74,7 @@ class FetchAnswer:
             told = self.shallow if word == b"shallow" else self.unshallow
             told.append(sha.decode("ascii", "replace"))
         elif not self._section:
-            raise Malformed("a line outside of every section")
+            raise Malformed("a line outside of all sections")
 
 
 def _pack_data(payload: bytes) -> bytes:

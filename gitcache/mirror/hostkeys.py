@@ -1,4 +1,4 @@
-"""What an ssh server that is not known shows, so that a person can compare and add it."""
+"""Host key fingerprints of unknown ssh servers, for a person to compare and add."""
 
 import asyncio
 import base64
@@ -11,7 +11,7 @@ _MAX_KEYS = 8
 
 
 async def offered(address: str, port: int) -> list[str]:
-    """`<kind> SHA256:<fingerprint>` of each host key; empty if the server shows none."""
+    """Lists `<kind> SHA256:<fingerprint>` of each host key; empty without an answer."""
     try:
         process = await asyncio.create_subprocess_exec(
             *("ssh-keyscan", "-T", "5", "-p", str(port), "--", address),
@@ -33,7 +33,7 @@ async def offered(address: str, port: int) -> list[str]:
 
 
 def fingerprints(text: str) -> list[str]:
-    """The fingerprints of lines as known_hosts has them, as `ssh-keygen -l` writes them."""
+    """Computes fingerprints in the form of `ssh-keygen -l` from lines of known_hosts."""
     found = []
     for line in text.splitlines():
         words = line.split()

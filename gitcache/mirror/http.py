@@ -1,4 +1,4 @@
-"""Requests to git servers over http(s) on warm connections, with errors made for people."""
+"""HTTP requests to git servers on pooled connections, with readable errors."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -18,9 +18,9 @@ _LONGEST_PAUSE = 3600.0
 
 
 class HttpClient:
-    """One pool of connections for all repositories.
+    """One connection pool for all repositories.
 
-    Addresses are judged on connecting, unless a proxy of the installation makes the connection.
+    Checks addresses when connecting, unless the installation's proxy connects.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class HttpClient:
         body: bytes | None = None,
         seconds: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """The answer, its body not yet read. Unavailable: no answer. Invalid: refused address."""
+        """Sends a request, without reading the body. Raises Unavailable, Invalid (address)."""
         host = url.host or ""
         if host != route.remote.host:
             self._admission.check_host(host)
@@ -63,28 +63,30 @@ class HttpClient:
             ):
                 yield answer
         except TimeoutError as error:
-            raise Unavailable(f"{host} did not answer in time") from error
+            raise Unavailable(f"timed out waiting for {host}") from error
         except (aiohttp.ClientError, ConnectionError) as error:
             _raise_refused(error)
             raise Unavailable(f"{host} cannot be reached: {_reason(error)}") from None
 
     def check(self, answer: aiohttp.ClientResponse) -> None:
-        """Raise what a failing status means; any other status passes. Unavailable, Refused."""
+        """Raises Unavailable or Refused for a failure status."""
         host, status = answer.url.host or "", answer.status
         if status < 300:
             return
         pause = self._retry_after(answer)
         if status in {429, 503} or (status == 403 and pause):
             self._pacing.pause(_server(answer.url), pause or 0.0)
-            raise Unavailable(f"{host} asks for fewer requests ({status})", retry_after=pause)
+            raise Unavailable(f"{host} limits the rate of requests ({status})", retry_after=pause)
         if status in {401, 403}:
             raise Refused(f"{host} refused the credentials ({status})")
         if status == 404:
-            raise Unavailable(f"{host} has no such repository, or not for these credentials")
+            raise Unavailable(
+                f"{host} has no such repository, or these credentials cannot access it"
+            )
         if status < 400:
             target = urlsplit(answer.headers.get("Location", ""))._replace(query="", fragment="")
             raise Unavailable(
-                f"the repository has moved to {target.hostname}{target.path}: use that"
+                f"the repository has moved to {target.hostname}{target.path}: use that URL"
             )
         if status == 407:
             raise Unavailable("the proxy refused its credentials (407)")
@@ -92,7 +94,7 @@ class HttpClient:
             raise Unavailable(f"{host} answered {status}")
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         for session in self._sessions.values():
             await session.close()
 
@@ -107,7 +109,7 @@ class HttpClient:
         return found
 
     def _retry_after(self, answer: aiohttp.ClientResponse) -> float | None:
-        """Seconds or a date (RFC 9110, 10.2.3); None if there is neither."""
+        """Parses Retry-After, seconds or a date (RFC 9110, 10.2.3); None without one."""
         text = answer.headers.get("Retry-After", "")
         if text.isdecimal() and len(text) < 8:
             return min(float(text), _LONGEST_PAUSE)
@@ -120,7 +122,7 @@ class HttpClient:
 
 
 async def read(answer: aiohttp.ClientResponse, limit: int, what: str) -> bytes:
-    """The whole body. Unavailable: it is longer than `limit` bytes."""
+    """Reads the body. Raises Unavailable beyond `limit` bytes."""
     parts: list[bytes] = []
     size = 0
     async for chunk in answer.content.iter_any():
@@ -140,7 +142,7 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
 
 
 def _raise_refused(error: BaseException) -> None:
-    """An address that Admission refused comes wrapped in the client's own error."""
+    """Raises the Invalid of `Admission` that is wrapped in the client's error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, Invalid):
@@ -150,18 +152,18 @@ def _raise_refused(error: BaseException) -> None:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return "its TLS certificate is not trusted; add its authority to the repository"
+        return "its TLS certificate is not trusted; add its CA to the repository"
     if isinstance(error, aiohttp.ClientSSLError):
-        return "TLS failed; does it ask for a client certificate?"
+        return "TLS failed; the server may require a client certificate"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "its name cannot be resolved"
+        return "its host name cannot be resolved"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered {error.status}"
     if isinstance(error, aiohttp.ClientProxyConnectionError):
         return "the proxy cannot be reached"
     if isinstance(error, aiohttp.ClientConnectorError):
         return _os_reason(error.os_error)
-    return "the connection broke"
+    return "the connection was lost"
 
 
 def _os_reason(error: OSError) -> str:

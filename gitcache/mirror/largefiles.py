@@ -1,4 +1,4 @@
-"""Files kept by Git LFS: asked for by the batch interface, kept beside the clone they belong to."""
+"""Git LFS files: downloaded with the batch API and stored next to their clone."""
 
 import asyncio
 import hashlib
@@ -22,7 +22,7 @@ _AT_ONCE = 100
 
 
 class LargeFiles:
-    """Puts files in the place of pointers. `limit` bounds one file in bytes, 0 refuses all."""
+    """Replaces pointers by files of at most `limit` bytes; 0 disables Git LFS."""
 
     def __init__(
         self,
@@ -44,30 +44,30 @@ class LargeFiles:
     async def resolve(
         self, spec: RepositorySpec, blobs: Mapping[str, bytes]
     ) -> Mapping[str, bytes]:
-        """The same contents, with files for pointers. Invalid: too large. Unavailable."""
-        found = {one: parse_pointer(data) for one, data in blobs.items()}
-        pointers = {one: pointer for one, pointer in found.items() if pointer is not None}
+        """Replaces pointers by their files. Raises Invalid beyond a limit, Unavailable."""
+        found = {blob: parse_pointer(data) for blob, data in blobs.items()}
+        pointers = {blob: pointer for blob, pointer in found.items() if pointer is not None}
         if not pointers:
             return blobs
         self._check(list(pointers.values()))
         files = await self._files(spec, list(dict.fromkeys(pointers.values())))
-        return {**blobs, **{one: files[pointer] for one, pointer in pointers.items()}}
+        return {**blobs, **{blob: files[pointer] for blob, pointer in pointers.items()}}
 
     def _check(self, pointers: Sequence[Pointer]) -> None:
         largest = max(pointers, key=lambda one: one.size)
         if largest.size > self._limit:
             raise Invalid(
-                f"a file kept by Git LFS has {largest.size:,} bytes; {self._limit:,} at most are "
-                "fetched (setting git.fetch.large_file)"
+                f"a Git LFS file has {largest.size:,} bytes; the limit is {self._limit:,} "
+                "(setting git.fetch.large_file)"
             )
-        if sum(one.size for one in pointers) > self._total:
+        if sum(pointer.size for pointer in pointers) > self._total:
             raise Invalid(f"the folder's Git LFS files have more than {self._total:,} bytes")
 
     async def _files(
         self, spec: RepositorySpec, pointers: Sequence[Pointer]
     ) -> dict[Pointer, bytes]:
         files = await asyncio.to_thread(self._kept, spec, pointers)
-        missing = [one for one in pointers if one not in files]
+        missing = [pointer for pointer in pointers if pointer not in files]
         for start in range(0, len(missing), _AT_ONCE):
             batch = missing[start : start + _AT_ONCE]
 
@@ -82,14 +82,14 @@ class LargeFiles:
     async def _batch(
         self, route: Route, pointers: Sequence[Pointer]
     ) -> dict[Pointer, Mapping[str, Any]]:
-        """Where each file can be had (git-lfs, docs/api/batch.md)."""
+        """Requests the download action of each file (git-lfs, docs/api/batch.md)."""
         if not route.remote.is_http:
-            raise Unavailable("files kept by Git LFS are fetched over https only, not over ssh")
+            raise Unavailable("Git LFS files can be fetched only over https, not over ssh")
         base = route.remote.text.removesuffix(".git")
         asked = {
             "operation": "download",
             "transfers": ["basic"],
-            "objects": [{"oid": one.oid, "size": one.size} for one in pointers],
+            "objects": [{"oid": pointer.oid, "size": pointer.size} for pointer in pointers],
         }
         headers = {"Accept": _JSON, "Content-Type": _JSON, "User-Agent": "git-lfs/towline"}
         if route.authorization:
@@ -101,7 +101,9 @@ class LargeFiles:
             self._http.check(answer)
             data = await read(answer, _MAX_ANSWER, "the answer of the Git LFS server")
         if answer.status != 200:
-            raise Unavailable(f"{url.host} has no Git LFS for this repository ({answer.status})")
+            raise Unavailable(
+                f"{url.host} does not serve Git LFS for this repository ({answer.status})"
+            )
         return _actions(data, pointers)
 
     async def _download(self, route: Route, pointer: Pointer, action: Mapping[str, Any]) -> bytes:
@@ -115,7 +117,9 @@ class LargeFiles:
             self._http.check(answer)
             data = await read(answer, pointer.size, "a file from the Git LFS server")
         if answer.status != 200 or hashlib.sha256(data).hexdigest() != pointer.oid:
-            raise Unavailable(f"{url.host} gave another file than {pointer.oid[:12]} of Git LFS")
+            raise Unavailable(
+                f"{url.host} sent content that does not match the Git LFS file {pointer.oid[:12]}"
+            )
         return data
 
     def _place(self, spec: RepositorySpec, pointer: Pointer) -> Path:
@@ -142,11 +146,11 @@ class LargeFiles:
 
 def _actions(data: bytes, pointers: Sequence[Pointer]) -> dict[Pointer, Mapping[str, Any]]:
     try:
-        told = {one["oid"]: one for one in orjson.loads(data)["objects"]}
-        return {one: told[one.oid]["actions"]["download"] for one in pointers}
+        told = {answer["oid"]: answer for answer in orjson.loads(data)["objects"]}
+        return {pointer: told[pointer.oid]["actions"]["download"] for pointer in pointers}
     except (orjson.JSONDecodeError, KeyError, TypeError):
         raise Unavailable(
-            "the Git LFS server does not have all files, or not for these credentials"
+            "the Git LFS server lacks some files, or these credentials cannot access them"
         ) from None
 
 
@@ -155,7 +159,7 @@ def _target(action: Mapping[str, Any]) -> tuple[URL, dict[str, str]]:
         url = URL(action["href"], encoded=True)
         headers = {str(key): str(value) for key, value in (action.get("header") or {}).items()}
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Unavailable("the Git LFS server's answer cannot be read") from None
+        raise Unavailable("cannot parse the Git LFS server's answer") from None
     if url.scheme not in {"http", "https"} or not url.host:
-        raise Unavailable("the Git LFS server names a place that is no http URL")
+        raise Unavailable("the Git LFS server returned a download URL that is not http or https")
     return url, headers

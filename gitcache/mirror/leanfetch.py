@@ -1,7 +1,7 @@
-"""Huge repositories: folders of all commits, files only of what is used.
+"""Lean clones of huge repositories: all folders, but only the files in use.
 
-Files are fetched before a render reads them, many at once; nothing is ever fetched while
-something is served. git is not told of a promisor, so that it never fetches by itself.
+Files are fetched in batches before a render reads them, never while a request is served. The
+clone has no promisor remote, so that git never fetches by itself.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ _LOOKED_THROUGH = 10
 
 
 class LeanFetch:
-    """Fetches folders without files, and files by their ids.
+    """Fetches folders without files, and files by id.
 
-    A repository with more than `entries` files and folders is kept lean, unless a fifth of them
-    is below the folders that are in use.
+    A repository with more than `entries` files and folders gets a lean clone, unless at least a
+    fifth of them is below the folders in use.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LeanFetch:
         self._turns: dict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def create(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> bool:
-        """Fill a new clone with folders; False: better to have whole, or not to be had so."""
+        """Fills a new clone with folders; returns False if a full clone is better or required."""
         if not parse_remote(spec.url).is_http:
             return False
         try:
@@ -70,7 +70,7 @@ class LeanFetch:
         return False
 
     async def fetch(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> None:
-        """Have the folders of commits, and pin them. NoPack: the server does not filter."""
+        """Fetches and pins the folders of commits. Raises NoPack if the server cannot filter."""
         haves = list(dict.fromkeys(clone.pins().values()))
         shas = sorted(set(wants.values()))
         order = Order(shas, haves, clone.shallow(), depth=1, filter="blob:none")
@@ -78,7 +78,7 @@ class LeanFetch:
         await clone.pin(wants)
 
     async def complete(self, spec: RepositorySpec, clone: Clone, blobs: Collection[str]) -> None:
-        """Have files. Those who come while a request is under way share the next one."""
+        """Fetches files; callers during a running request share the next one."""
         self._waiting[clone.path].update(blobs)
         async with self._turns[clone.path]:
             wanted = sorted(self._waiting.pop(clone.path, ()))
@@ -89,7 +89,7 @@ class LeanFetch:
         try:
             await self._into(spec, clone, Order(blobs))
         except NoPack as error:
-            raise Unavailable(f"the server does not give out files by their ids: {error}") from None
+            raise Unavailable(f"the server does not serve files by id: {error}") from None
 
     async def _into(self, spec: RepositorySpec, clone: Clone, order: Order) -> None:
         async def work(route: Route) -> None:
@@ -113,7 +113,7 @@ class LeanFetch:
         clone.cut(answer.shallow, answer.unshallow)
 
     async def _is_worth_it(self, spec: RepositorySpec, clone: Clone, sha: str) -> bool:
-        """Whether a commit is large and most of it is not in use."""
+        """True if a commit is large and most of it is not in use."""
         most = self._entries * _LOOKED_THROUGH if spec.folders else self._entries + 1
         found = await census(clone.path, sha, spec.folders, most=most)
         return found.entries > self._entries and found.used < found.entries * _USED_SHARE

@@ -1,4 +1,4 @@
-"""Lists refs over http(s) with one protocol version 2 request on a warm connection."""
+"""Lists refs over http(s) with one protocol version 2 request on a pooled connection."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ POST_HEADERS = {
     "Content-Type": "application/x-git-upload-pack-request",
     "Accept": _RESULT,
 }
-"""What every command of protocol version 2 is sent with."""
+"""Headers of every protocol version 2 command."""
 
 
 class NotVersion2(Exception):
@@ -28,7 +28,7 @@ class NotVersion2(Exception):
 
 @dataclass(slots=True)
 class _Asked:
-    """A request that is sent again and again, and what its last answer meant."""
+    """A repeated request and its last parsed response."""
 
     route: Route
     prefixes: Sequence[str]
@@ -40,7 +40,7 @@ class _Asked:
 
 
 class HttpRefLister:
-    """One POST per repository and poll; connections are kept alive and shared per host."""
+    """Lists refs with one POST per poll; repositories of a host share its connections."""
 
     def __init__(self, http: HttpClient, routes: Routes, capabilities: KnownCapabilities) -> None:
         self._http = http
@@ -49,7 +49,7 @@ class HttpRefLister:
         self._asked: dict[str, _Asked] = {}
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
-        """As `RefLister.list_refs`. NotVersion2: ask in another way."""
+        """Implements `RefLister.list_refs`. Raises NotVersion2 if another method is needed."""
 
         async def ask(route: Route) -> Mapping[str, str]:
             try:
@@ -74,7 +74,7 @@ class HttpRefLister:
     async def _ask_again(
         self, spec: RepositorySpec, route: Route, prefixes: Sequence[str]
     ) -> Mapping[str, str]:
-        """Find out why the answer was none: another object format, or no version 2 at all."""
+        """Retries after a malformed response, which may be due to the object format."""
         self._asked.pop(spec.id, None)
         known = self._capabilities.known(route)
         told = known or await self._capabilities.of(route)
@@ -94,7 +94,7 @@ class HttpRefLister:
         body = pktline.command(
             "ls-refs",
             ["agent=git/towline", *([form] if form else [])],
-            ["peel", *(f"ref-prefix {one}" for one in prefixes)],
+            ["peel", *(f"ref-prefix {prefix}" for prefix in prefixes)],
         )
         headers = dict(POST_HEADERS)
         if route.authorization:

@@ -17,14 +17,14 @@ _PEELED = "^{}"
 
 
 class GitRefLister:
-    """A git process per poll."""
+    """Lists refs with one git process per poll."""
 
     def __init__(self, remotes: RemoteGit, *, seconds: float) -> None:
         self._remotes = remotes
         self._seconds = seconds
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
-        """As `RefLister.list_refs`."""
+        """Implements `RefLister.list_refs`."""
         patterns = [name for ref in prefixes for name in (ref, ref + _PEELED)]
         text = await self._remotes.run(
             spec, lambda url: ["ls-remote", "--quiet", "--", url, *patterns], seconds=self._seconds
@@ -33,7 +33,7 @@ class GitRefLister:
 
 
 def parse_lines(text: str) -> dict[str, str]:
-    """Full ref name to object id, tags peeled, from the lines of `git ls-remote`."""
+    """Parses the output of `git ls-remote` to full ref name and object id, tags peeled."""
     refs: dict[str, str] = {}
     for line in text.splitlines():
         sha, _, name = line.partition("\t")
@@ -45,9 +45,9 @@ def parse_lines(text: str) -> dict[str, str]:
 
 
 class AdaptiveRefLister:
-    """The request over http where the server can answer it, else the git process.
+    """Lists refs over http if the server supports it, else with a git process.
 
-    A server that could not is asked again in the cheap way after `retry_seconds`.
+    Tries http again after `retry_seconds`.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class AdaptiveRefLister:
         self._not_before: dict[str, float] = {}
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
-        """As `RefLister.list_refs`."""
+        """Implements `RefLister.list_refs`."""
         remote = parse_remote(spec.url)
         now = self._clock.monotonic()
         if remote.is_http and self._not_before.get(remote.text, now) <= now:

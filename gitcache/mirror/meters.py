@@ -1,4 +1,4 @@
-"""What the git side counts, for Prometheus: polls, fetches, bytes, and how full the disk is."""
+"""Prometheus metrics of git access: polls, fetches, bytes and disk usage."""
 
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -17,46 +17,56 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300
 
 
 class Meters(Collector):
-    """A collector for a registry; nothing in it names a repository, so that it stays small."""
+    """A collector without labels per repository, so that it stays small."""
 
     def __init__(self, disk: Disk) -> None:
         self._polls = Counter(
-            "towline_git_polls", "Servers asked for refs", ["way", "result"], registry=None
+            "towline_git_polls",
+            "Number of polls for refs, by method and result",
+            ["way", "result"],
+            registry=None,
         )
         self._poll_seconds = Histogram(
             "towline_git_poll_seconds",
-            "Until refs were there",
+            "Duration of polls for refs, in seconds",
             ["way"],
             buckets=_SECONDS,
             registry=None,
         )
         self._fetches = Counter(
-            "towline_git_fetches", "Fetches of commits", ["way", "result"], registry=None
+            "towline_git_fetches",
+            "Number of fetches, by method and result",
+            ["way", "result"],
+            registry=None,
         )
         self._fetch_seconds = Histogram(
             "towline_git_fetch_seconds",
-            "Until commits were there",
+            "Duration of fetches, in seconds",
             ["way"],
             buckets=_SECONDS,
             registry=None,
         )
         self.packed_bytes = Counter(
-            "towline_git_packed_bytes", "Bytes of packs fetched without git", registry=None
+            "towline_git_packed_bytes",
+            "Bytes of packs fetched without a git process",
+            registry=None,
         )
-        self._disk = Gauge("towline_git_disk_used_ratio", "Share of the disk in use", registry=None)
+        self._disk = Gauge(
+            "towline_git_disk_used_ratio", "Used share of the disk, 0 to 1", registry=None
+        )
         self._disk.set_function(disk.used)
 
     def poll(self, way: str) -> AbstractContextManager["Outcome"]:
-        """Around one listing of refs by `http` or `git`."""
+        """Measures one poll for refs by `http` or `git`."""
         return _measured(self._polls, self._poll_seconds, way)
 
     def fetch(self, way: str) -> AbstractContextManager["Outcome"]:
-        """Around one fetch: `clone`, `quick`, `lean`, `git`, `files`, `graft`."""
+        """Measures one fetch: `clone`, `quick`, `lean`, `git`, `files` or `graft`."""
         return _measured(self._fetches, self._fetch_seconds, way)
 
     def collect(self) -> Iterator[Metric]:
-        """As `prometheus_client.registry.Collector`."""
-        for one in (
+        """Implements `prometheus_client.registry.Collector`."""
+        for metric in (
             self._polls,
             self._poll_seconds,
             self._fetches,
@@ -64,7 +74,7 @@ class Meters(Collector):
             self.packed_bytes,
             self._disk,
         ):
-            yield from one.collect()
+            yield from metric.collect()
 
 
 def _seconds(name: str, meaning: str) -> Histogram:
@@ -72,7 +82,7 @@ def _seconds(name: str, meaning: str) -> Histogram:
 
 
 class Outcome:
-    """How something ended; `ok` unless it is told otherwise or an error says so."""
+    """Result label of a measured operation; `ok` unless set or an error is raised."""
 
     def __init__(self) -> None:
         self.result = "ok"

@@ -1,4 +1,4 @@
-"""The git side in one piece: listing refs, clones, reading, over one pool of connections."""
+"""Composes all git access: listing refs, clones and reading, with one connection pool."""
 
 import asyncio
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ _ASK_CHEAPLY_AGAIN = 3600.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MirrorOptions:
-    """Sizes in bytes, times in seconds. `proxy` is a URL, `authority` PEM.
+    """Options of git access; sizes in bytes, times in seconds. `proxy` is a URL, `authority` PEM.
 
-    `at_once` and `per_second` bound what one server is asked. Repositories of more than
-    `lean_entries` files and folders are kept lean. `large_file` bounds one file of Git LFS,
-    `memory` one git process, `files` and `total_bytes` one folder. Beyond `watermark`, a share of
-    the disk, nothing new is cloned.
+    `at_once` and `per_second` limit the requests to one server. Repositories with more than
+    `lean_entries` files and folders get lean clones. `large_file` limits one Git LFS file,
+    `memory` one git process, `files` and `total_bytes` one folder. Above `watermark`, a share of
+    the disk, no new repository is cloned.
     """
 
     request_seconds: float = 20.0
@@ -59,7 +59,7 @@ class MirrorOptions:
 
 
 class Mirror:
-    """Everything that talks to git, in the folder `home`."""
+    """All objects that access git; their files are in `home`."""
 
     def __init__(
         self, home: Path, options: MirrorOptions, clock: Clock, *, egress: Egress | None = None
@@ -132,13 +132,13 @@ class Mirror:
         )
 
     async def open(self) -> None:
-        """Make the folder, sweep it, and see whether git is there. GitError."""
+        """Creates and cleans the folder, and checks the git version. Raises GitError."""
         await asyncio.to_thread(self.clones.open)
         await asyncio.to_thread(self.connections.open)
         await self.runner.check_version()
 
     async def close(self) -> None:
-        """End processes and close connections."""
+        """Ends processes and closes connections."""
         await self.reader.close()
         await self.http.close()
         await self.admission.close()

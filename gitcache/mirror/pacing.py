@@ -1,4 +1,4 @@
-"""How much one git server is asked: so many requests at once, so many a second, none in a pause."""
+"""Rate limits per git server: concurrency, requests per second, and Retry-After pauses."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -11,7 +11,7 @@ _LONGEST_PAUSE = 3600.0
 
 
 class _Turns:
-    """A token bucket, a semaphore and the end of a pause for one server."""
+    """Token bucket, semaphore and end of a pause of one server."""
 
     def __init__(self, at_once: int, burst: float, now: float) -> None:
         self.slots = asyncio.Semaphore(at_once)
@@ -21,9 +21,9 @@ class _Turns:
 
 
 class Pacing:
-    """The turns of all servers, each a `host:port`.
+    """Rate limits of all servers, by `host:port`.
 
-    `per_second` is refilled steadily; a burst of twice as many may come at once.
+    The rate is `per_second`, with bursts of twice as many requests.
     """
 
     def __init__(self, clock: Clock, *, at_once: int, per_second: float) -> None:
@@ -35,7 +35,7 @@ class Pacing:
 
     @asynccontextmanager
     async def turn(self, server: str) -> AsyncGenerator[None]:
-        """Wait for this client's turn at a server. Unavailable: it has asked not to be asked."""
+        """Waits until the limits allow a request. Raises Unavailable during a requested pause."""
         one = self._server(server)
         async with one.slots:
             self._check_pause(server, one)
@@ -44,7 +44,7 @@ class Pacing:
             yield
 
     def pause(self, server: str, seconds: float) -> None:
-        """Leave a server alone for a while, as its Retry-After says."""
+        """Sends no requests to a server for some seconds, as its Retry-After requests."""
         one = self._server(server)
         until = self._clock.monotonic() + min(seconds, _LONGEST_PAUSE)
         one.quiet_until = max(one.quiet_until, until)
@@ -59,12 +59,10 @@ class Pacing:
     def _check_pause(self, server: str, one: _Turns) -> None:
         left = one.quiet_until - self._clock.monotonic()
         if left > 0:
-            raise Unavailable(
-                f"{server} has asked for a pause of {left:.0f} s more", retry_after=left
-            )
+            raise Unavailable(f"{server} requested a pause; {left:.0f} s remain", retry_after=left)
 
     def _take(self, one: _Turns) -> float:
-        """Seconds until this turn's token is there; it is taken in advance."""
+        """Takes a token in advance and returns the seconds until it is available."""
         now = self._clock.monotonic()
         one.tokens = min(self._burst, one.tokens + (now - one.filled) * self._rate) - 1
         one.filled = now

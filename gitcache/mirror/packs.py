@@ -1,4 +1,4 @@
-"""Asks a server for a pack by one protocol version 2 `fetch` on a warm connection."""
+"""Fetches packs with one protocol version 2 `fetch` request on a pooled connection."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ _RESULT = POST_HEADERS["Accept"]
 
 
 class NoPack(Exception):
-    """The server did not give a pack within the bounds; there are other ways to fetch."""
+    """The server sent no pack within the limits; other fetch methods may work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to ask for: objects wanted, commits that are here complete, where history is cut.
+    """A fetch request: wanted objects, complete local commits, and the shallow boundary.
 
-    A `thin` pack may hold only what differs from objects of those commits.
+    A `thin` pack may contain deltas to objects of the local commits.
     """
 
     wants: Sequence[str]
@@ -37,20 +37,20 @@ class Order:
     thin: bool = True
 
     def body(self, capabilities: Capabilities) -> bytes:
-        """The request; `done` at once, so that there is one round trip."""
+        """Encodes the request with `done`, so that it needs one round trip."""
         lines = ["thin-pack"] if self.thin else []
         lines += ["no-progress", "ofs-delta"]
-        lines += [f"shallow {one}" for one in self.shallow]
+        lines += [f"shallow {sha}" for sha in self.shallow]
         lines += [f"deepen {self.depth}"] if self.depth else []
         lines += [f"filter {self.filter}"] if self.filter else []
-        lines += [f"want {one}" for one in self.wants]
-        lines += [f"have {one}" for one in self.haves]
+        lines += [f"want {sha}" for sha in self.wants]
+        lines += [f"have {sha}" for sha in self.haves]
         given = ["agent=git/towline", f"object-format={capabilities.object_format}"]
         return pktline.command("fetch", given, [*lines, "done"])
 
 
 class PackClient:
-    """Writes packs to files as they come in."""
+    """Streams packs to files."""
 
     def __init__(self, http: HttpClient, meters: Meters) -> None:
         self._http = http
@@ -67,9 +67,10 @@ class PackClient:
         seconds: float,
         begun: Callable[[], object] = lambda: None,
     ) -> FetchAnswer:
-        """The answer's head; the pack is in `into`. NoPack: beyond `limit` bytes, or refused.
+        """Writes the pack to `into` and returns the rest of the response.
 
-        `begun` is called once the server has begun to answer.
+        Raises NoPack beyond `limit` bytes or if the server refuses. Calls `begun` at the beginning
+        of the response.
         """
         headers = dict(POST_HEADERS)
         if route.authorization:
@@ -100,5 +101,5 @@ class PackClient:
         finally:
             self._meters.packed_bytes.inc(size)
         if not answer.complete:
-            raise Unavailable("the server's pack is cut off")
+            raise Unavailable("the connection was lost before the end of the server's pack")
         return answer

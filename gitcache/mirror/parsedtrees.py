@@ -1,4 +1,4 @@
-"""Trees that have been parsed; a large one is parsed anew only where it differs from before."""
+"""A cache of parsed trees; of a changed large tree, only the changed parts are parsed."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from gitcache.domain.objects import Entry, parse_tree
 
 Tree = Mapping[str, Entry]
 Place = tuple[str, str]
-"""A repository and a path in it: where a tree is likely to be like the one before."""
+"""A repository and a path in it, where successive trees are likely to be similar."""
 
 _LARGE = 1_000
 _CHUNK = 64
 _MOST_FOLLOWED = 120_000
-"""Entries of all large trees that are kept in both forms; a larger one is parsed anew."""
+"""Maximum entries of all large trees that are kept in raw and parsed form."""
 
 
 class ParsedTrees:
-    """The most recently used trees, bounded by the number of their entries."""
+    """The most recently used trees, bounded by their total number of entries."""
 
     def __init__(self, entries: int) -> None:
         self._free = entries
@@ -27,17 +27,16 @@ class ParsedTrees:
         self._followed = 0
 
     def get(self, tree: str) -> Tree | None:
-        """A tree by its id, if it is still here."""
+        """Returns a cached tree by id, or None."""
         found = self._trees.get(tree)
         if found is not None:
             self._trees.move_to_end(tree)
         return found
 
     def parse(self, tree: str, data: bytes, place: Place | None = None) -> Tree:
-        """The entries of a raw tree, kept for later. Invalid: malformed.
+        """Parses and caches a raw tree. Raises Invalid if it is malformed.
 
-        `place` tells which tree this one has probably come from: of 10,000 entries of which one
-        has changed, one is parsed.
+        `place` finds the previous version of a large tree, so that only changed entries are parsed.
         """
         entries = self._parsed(data, len(tree) // 2, place)
         self._put(tree, entries)
@@ -75,7 +74,7 @@ class ParsedTrees:
 
 @dataclass(frozen=True, slots=True)
 class _Large:
-    """A large tree in both forms; `ends` tells where each run of some entries ends."""
+    """A large tree, raw and parsed; `ends` has the end offset of each chunk of entries."""
 
     data: bytes
     entries: Tree
@@ -83,7 +82,7 @@ class _Large:
     ends: list[int]
 
     def followed(self, data: bytes) -> "_Large | None":
-        """A tree with the same names and other ids here and there; None if it is no such tree."""
+        """Parses a tree with the same names and some changed ids; None if it is not such a tree."""
         if len(data) != len(self.data):
             return None
         entries = dict(self.entries)

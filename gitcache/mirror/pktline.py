@@ -11,27 +11,27 @@ _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 class Malformed(ValueError):
-    """Bytes that are no sequence of pkt-lines."""
+    """Bytes that are not a sequence of pkt-lines."""
 
 
 def encode(payload: bytes) -> bytes:
-    """One data packet. ValueError: longer than a packet may be."""
+    """Encodes one data packet. Raises ValueError beyond the maximum length."""
     if len(payload) > MAX_PAYLOAD:
-        raise ValueError(f"{len(payload)} bytes in one packet; {MAX_PAYLOAD} at most")
+        raise ValueError(f"{len(payload)} bytes in one packet; the limit is {MAX_PAYLOAD}")
     return b"%04x" % (len(payload) + _LENGTH) + payload
 
 
 def command(name: str, capabilities: Iterable[str], arguments: Iterable[str]) -> bytes:
-    """A protocol version 2 request."""
+    """Encodes a protocol version 2 request."""
     lines = [encode(f"command={name}\n".encode())]
-    lines += [encode(f"{one}\n".encode()) for one in capabilities]
+    lines += [encode(f"{capability}\n".encode()) for capability in capabilities]
     lines.append(DELIMITER)
-    lines += [encode(f"{one}\n".encode()) for one in arguments]
+    lines += [encode(f"{argument}\n".encode()) for argument in arguments]
     return b"".join([*lines, FLUSH])
 
 
 def decode(data: bytes) -> Iterator[bytes | None]:
-    """The packets of a response; None for the special ones (flush, delimiter, response end)."""
+    """Yields the packets of a response; None for flush, delimiter and response end."""
     position = 0
     while position < len(data):
         prefix = data[position : position + _LENGTH]
@@ -51,7 +51,7 @@ def decode(data: bytes) -> Iterator[bytes | None]:
 
 
 def parse_refs(data: bytes) -> dict[str, str]:
-    """The answer to `ls-refs`: full ref name to object id, tags peeled. Malformed: it is none."""
+    """Parses the response to `ls-refs` to ref name and object id, tags peeled. Malformed."""
     refs: dict[str, str] = {}
     ended = False
     for packet in decode(data):

@@ -1,7 +1,7 @@
-"""The fast way for small fast-forwards: one request, its pack straight into the clone.
+"""Fast fetches of small updates: one request, with its pack piped into the clone.
 
-What git's own fetch adds, a check that all history is connected, costs most of its time in
-large repositories. Here git checks the links of every object that came in.
+git's own fetch also checks that all history is connected, which takes most of its time in large
+repositories. Here git checks only the links of the received objects.
 """
 
 import io
@@ -24,13 +24,13 @@ log = structlog.get_logger(__name__)
 
 _MAX_BYTES = 2 << 20
 _SECONDS = 10.0
-"""Whoever gives up asks the server for the same once more: a slow one is better waited for."""
+"""Giving up repeats the request with git, so a slow server gets some time."""
 
 _MAX_HAVES = 64
 
 
 class QuickFetch:
-    """Tries; whoever asks goes on with git's own fetch where it did not work."""
+    """Tries a fast fetch; if it fails, the caller uses git's own fetch."""
 
     def __init__(self, packs: PackClient, routes: Routes, capabilities: KnownCapabilities) -> None:
         self._packs = packs
@@ -38,7 +38,7 @@ class QuickFetch:
         self._capabilities = capabilities
 
     async def fetch(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> bool:
-        """Have and pin the wanted commits; False: it was not to be had in this way."""
+        """Fetches and pins the wanted commits; returns False if this method does not work."""
         if not parse_remote(spec.url).is_http:
             return False
 
@@ -60,7 +60,7 @@ class QuickFetch:
         haves = list(dict.fromkeys(clone.pins().values()))[-_MAX_HAVES:]
         if not haves:
             return False
-        # A lean clone lacks files that the server takes for known.
+        # A lean clone lacks files that the server would assume to be present.
         thin = not clone.is_lean()
         order = Order(sorted(set(wants.values())), haves, clone.shallow(), thin=thin)
         pack = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Runs git commands that talk to a repository's server, and names what went wrong there."""
+"""Runs git commands that access a repository's server, and translates their errors."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ Arguments = Callable[[str], list[str]]
 
 
 class RemoteGit:
-    """git with a repository's route: credentials, proxy, addresses, turns at its server."""
+    """Runs git with a repository's route: credentials, proxy, addresses and rate limit."""
 
     def __init__(self, runner: GitRunner, access: Access, routes: Routes, pacing: Pacing) -> None:
         self._runner = runner
@@ -39,10 +39,10 @@ class RemoteGit:
         seconds: float,
         env: Mapping[str, str] | None = None,
     ) -> str:
-        """Standard output; `arguments` are made from the URL. GitError, Refused, Unavailable."""
+        """Runs git with `arguments(url)`; returns its output. GitError, Refused, Unavailable."""
 
         async def work(route: Route) -> str:
-            # Deriving a key from a passphrase takes a tenth of a second of CPU.
+            # Deriving a key from a passphrase takes 100 ms of CPU time.
             await asyncio.to_thread(plain_key, route.credentials)
             async with self._pacing.turn(f"{route.remote.host}:{route.remote.port}"):
                 with self._access.environment(spec.id, route) as environment:
@@ -65,13 +65,13 @@ async def _named(error: GitError, route: Route) -> Exception:
     host = route.remote.host
     if _CHANGED_HOST.search(error.message):
         return GitError(
-            f"{host} shows another host key than the known one{await _shown(route)}: if its "
-            "owner has changed it, replace the line in known_hosts"
+            f"{host} presents a host key that differs from the known one{await _shown(route)}: "
+            "if its owner has changed the key, replace its line in known_hosts"
         )
     if _UNKNOWN_HOST.search(error.message):
         return GitError(
-            f"the ssh host {host} is not known{await _shown(route)}: compare this with what its "
-            "owner says, then add the line to the repository's known hosts or to the "
+            f"the ssh host {host} is not known{await _shown(route)}: verify the key with its "
+            "owner, then add it to the repository's known hosts or to the "
             "installation's setting git.fetch.known_hosts"
         )
     if _REFUSED.search(error.message):
@@ -81,4 +81,4 @@ async def _named(error: GitError, route: Route) -> Exception:
 
 async def _shown(route: Route) -> str:
     keys = await offered(route.addresses[0], route.remote.port) if route.addresses else []
-    return f" (it shows {', '.join(keys)})" if keys else ""
+    return f" (it presents {', '.join(keys)})" if keys else ""

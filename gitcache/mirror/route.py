@@ -1,4 +1,4 @@
-"""The way to one repository's server: URL, credentials of this hour, TLS, proxy, addresses."""
+"""The route to a repository's server: URL, current credentials, TLS, proxy, addresses."""
 
 import base64
 import ssl
@@ -13,14 +13,15 @@ from fleet.source import GitCredentials
 
 
 class Refused(Unavailable):
-    """The server does not take the credentials."""
+    """The server refused the credentials."""
 
 
 @dataclass(frozen=True, repr=False)
 class Route:
-    """Never printed. `addresses` are the admitted ones, empty where a proxy looks up the name.
+    """A route to a server. Has no repr, so it is never printed.
 
-    `trusted_proxy` tells a proxy of the installation from one that a repository names.
+    `addresses` are the allowed addresses, empty if a proxy resolves the name. `trusted_proxy`
+    is true for the installation's proxy, false for one of the repository.
     """
 
     remote: Remote
@@ -33,7 +34,7 @@ class Route:
 
     @cached_property
     def authorization(self) -> str | None:
-        """The value of the Authorization header (RFC 7617) for http and https."""
+        """Value of the Authorization header (RFC 7617) for http and https."""
         credentials = self.credentials
         if credentials is None or credentials.password is None:
             return None
@@ -42,7 +43,7 @@ class Route:
 
     @cached_property
     def secrets(self) -> list[str]:
-        """Texts that must never be seen in a message."""
+        """Texts that must not appear in messages."""
         given = self.credentials or GitCredentials()
         header = (self.authorization or "").removeprefix("Basic ")
         proxy = urlsplit(self.proxy or "").password

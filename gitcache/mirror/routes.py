@@ -1,4 +1,4 @@
-"""Finds the way to each repository's server."""
+"""Finds the route to each repository's server."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -22,10 +22,10 @@ Result = TypeVar("Result")
 
 
 class Routes:
-    """Finds the route of a repository.
+    """Finds and caches the route of each repository.
 
-    `proxy` and `authority` (PEM) are those of the installation. Routes are kept per repository
-    as long as nothing about it changes: a poll must cost no more than its request.
+    `proxy` and `authority` (PEM) are the installation's. A cached route stays valid until the
+    repository changes, so that a poll costs only its request.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class Routes:
         self._kept: dict[str, tuple[tuple[object, ...], Route]] = {}
 
     async def to(self, spec: RepositorySpec) -> Route:
-        """The route for requests whose addresses are judged on connecting. Invalid, Unavailable."""
+        """Returns a route for clients that check addresses themselves. Invalid, Unavailable."""
         route = await self._unsigned(spec)
         if route.credentials is not None and route.credentials.app_id is not None:
             route = await self._with_token(route)
         return route
 
     async def lend(self, spec: RepositorySpec) -> GitCredentials | None:
-        """What another may read this repository with, and no other, for an hour at most.
+        """Creates a token for another process that can read only this repository, for one hour.
 
-        None: it is not read as a GitHub App, and what lasts longer is not lent. Unavailable.
+        Returns None without a GitHub App: long-lived credentials are never shared. Unavailable.
         """
         given = spec.credentials
         if given is None or given.app_id is None or self._tokens is None:
@@ -66,7 +66,7 @@ class Routes:
         return GitCredentials(username="x-access-token", password=token, authority=given.authority)
 
     async def _unsigned(self, spec: RepositorySpec) -> Route:
-        """The way there, without the token of a GitHub App."""
+        """Returns the route without the token of a GitHub App."""
         key = (spec.url, spec.credentials, spec.via)
         kept = self._kept.get(spec.id)
         if kept is None or kept[0] != key:
@@ -77,7 +77,7 @@ class Routes:
         return route
 
     async def use(self, spec: RepositorySpec, work: Callable[[Route], Awaitable[Result]]) -> Result:
-        """Do something on the route; once more with a new token if an App's token was refused."""
+        """Runs work with the route; retries once with a new token if an App's token is refused."""
         try:
             return await work(await self.to(spec))
         except Refused:
@@ -91,7 +91,7 @@ class Routes:
     async def use_bound(
         self, spec: RepositorySpec, work: Callable[[Route], Awaitable[Result]]
     ) -> Result:
-        """As `use`, for programs: the route comes with the addresses they are bound to."""
+        """Runs work like `use`, with resolved addresses in the route for external programs."""
 
         async def bound(route: Route) -> Result:
             return await work(await self._bound(route))
@@ -104,7 +104,7 @@ class Routes:
         return replace(route, addresses=await self._admission.addresses(route.remote))
 
     def _distrust(self, spec: RepositorySpec) -> bool:
-        """Forget a token that was refused; whether asking again with a new one may help."""
+        """Drops a refused token; returns True if a retry with a new one may help."""
         credentials = spec.credentials
         if credentials is None or credentials.app_id is None or self._tokens is None:
             return False
@@ -114,7 +114,7 @@ class Routes:
         remote = parse_remote(spec.url)
         own = spec.credentials.proxy if spec.credentials else None
         if spec.via is not None and remote.scheme == "http":
-            raise Invalid("through a cluster only https and ssh URLs are reached", field="url")
+            raise Invalid("only https and ssh URLs can be reached through a cluster", field="url")
         for host in (remote.host, urlsplit(own or "").hostname):
             self._admission.check_host(host or "")
         return Route(
@@ -127,25 +127,25 @@ class Routes:
         )
 
     async def _through(self, cluster: ClusterId) -> str:
-        """The proxy that leads through an agent; the same for minutes, to keep connections."""
+        """Returns the proxy through an agent, cached for minutes so that connections stay open."""
         url, until = self._exits.get(cluster, ("", 0.0))
         if self._clock.monotonic() < until:
             return url
         if self._egress is None:
-            raise Unavailable("this process cannot reach repositories through a cluster's agent")
+            raise Unavailable("this process has no egress through the agents of clusters")
         url = await self._egress.proxy_url(cluster)
         self._exits[cluster] = (url, self._clock.monotonic() + _EXIT_SECONDS)
         return url
 
     async def _check_exit(self, spec: RepositorySpec) -> None:
-        """After a failure: Unavailable with the agent's own reason, if it is the agent that is."""
+        """Raises Unavailable with the agent's reason if the agent caused the failure."""
         if spec.via is not None and self._exits.pop(spec.via, None) is not None:
             await self._through(spec.via)
 
     async def _with_token(self, route: Route) -> Route:
         given = route.credentials
         if given is None or self._tokens is None:
-            raise Unavailable("this process cannot sign in as a GitHub App")
+            raise Unavailable("this process cannot authenticate as a GitHub App")
         token = await self._tokens.token(given, route)
         plain = replace(
             given, username="x-access-token", password=token, private_key=None, app_id=None

@@ -1,4 +1,4 @@
-"""Runs git commands that end by themselves, through GitPython, in threads."""
+"""Runs git commands through GitPython, in threads."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# Else the import itself runs git. Left there, each git would need `env` to be without it.
+# Otherwise the import runs git. Deleted below, so that git processes do not inherit it.
 os.environ["GIT_PYTHON_REFRESH"] = "quiet"
 import git
 
@@ -39,17 +39,17 @@ Stdin = bytes | Path | int
 
 
 class GitError(Unavailable):
-    """A git command that failed; the message holds what git said, without secrets."""
+    """A git command failed; the message is git's, without secrets."""
 
 
 class GitRunner:
-    """Runs git in a bounded number of threads, each process in a session of its own.
+    """Runs git in a bounded number of threads, each process in its own session.
 
-    GitPython hands its process's environment on, so every inherited variable that is not set
-    on purpose is blanked: secrets of the server are none of git's business. To git and to TLS an
-    empty variable is not the same as none, so theirs are taken away.
+    GitPython passes its environment on, which may contain secrets. So every inherited variable
+    that is not set explicitly is blanked. Variables of git and TLS are removed instead, because
+    for them an empty value differs from none.
 
-    No process has more than `memory` bytes: of what a pack unpacks to, a delta tells any size.
+    `memory` limits each process in bytes, because deltas in a pack can claim any size.
     """
 
     def __init__(self, home: Path, *, memory: int = 2 << 30) -> None:
@@ -68,10 +68,10 @@ class GitRunner:
         stdin: Stdin = b"",
         yielding: bool = False,
     ) -> str:
-        """Standard output of `git <arguments>`. GitError: it failed or took too long.
+        """Runs `git <arguments>` and returns its output. Raises GitError on failure or time-out.
 
-        `stdin` is what it reads, the file that holds it, or a pipe's end, which is closed here.
-        What is `yielding` lets all else have the processor first.
+        `stdin` is the input, a file, or the read end of a pipe, which this method closes. A
+        `yielding` command runs at low priority.
         """
         loop = asyncio.get_running_loop()
         command = [*(YIELDING if yielding else ()), "git", *arguments]
@@ -79,14 +79,14 @@ class GitRunner:
         return await loop.run_in_executor(self._threads, work)
 
     async def check_version(self) -> None:
-        """GitError: there is no git, or one older than 2.36, which reads objects differently."""
+        """Raises GitError without git 2.36 or newer; older versions lack `--batch-command`."""
         told = await self.run(["version"], environment(self._home), seconds=10)
         numbers = tuple(int(part) for part in re.findall(r"\d+", told)[:2])
         if numbers < _OLDEST:
-            raise GitError(f"git 2.36 or newer is needed; this is {told.strip()[:80]}")
+            raise GitError(f"git 2.36 or newer is required; found {told.strip()[:80]}")
 
     def close(self) -> None:
-        """End what still runs and let the threads go."""
+        """Ends running processes and the threads."""
         for pid in tuple(self._running):
             _kill_group(pid)
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -99,7 +99,7 @@ class GitRunner:
         secrets: list[str],
         stdin: Stdin,
     ) -> str:
-        # GitPython ends the process when its wrapper is let go of, so this holds on to it.
+        # GitPython kills the process when its wrapper is freed: keep a reference.
         with _input(stdin) as (stream, data):
             started = self._start(command, env, stream)
         process: subprocess.Popen[bytes] = started.proc
@@ -111,12 +111,12 @@ class GitRunner:
             _kill_group(process.pid)
             process.communicate()
             arguments = command[command.index("git") + 1 :]
-            verb = next((one for one in arguments if not one.startswith("-")), "")
-            raise GitError(f"git {verb} did not finish in {seconds:g} s") from None
+            verb = next((argument for argument in arguments if not argument.startswith("-")), "")
+            raise GitError(f"git {verb} did not finish within {seconds:g} s") from None
         finally:
             self._running.discard(process.pid)
         if process.returncode:
-            raise GitError(_told(err, secrets) or f"git ended with status {process.returncode}")
+            raise GitError(_told(err, secrets) or f"git exited with status {process.returncode}")
         return out.decode("utf-8", "surrogateescape")
 
     def _start(self, command: list[str], env: dict[str, str], stream: Any) -> Any:
@@ -129,18 +129,18 @@ class GitRunner:
                 start_new_session=True,
             )
         except (git.GitCommandNotFound, OSError) as error:
-            raise GitError("git cannot be started: is it installed and on the PATH?") from error
+            raise GitError("cannot start git: install it and add it to the PATH") from error
 
 
 def _without_stray(env: Mapping[str, str]) -> list[str]:
-    """What lets a program run without inherited variables that speak to git or to TLS."""
+    """Returns an `env -u` prefix that removes inherited variables of git and TLS."""
     stray = [name for name in os.environ if name.startswith(_SPEAKING) and name not in env]
     return ["env", *(word for name in stray for word in ("-u", name))] if stray else []
 
 
 @contextmanager
 def _input(stdin: Stdin) -> Generator[tuple[Any, bytes | None]]:
-    """What the process reads: a file, a pipe with what is to be written to it, or nothing."""
+    """Provides the standard input: a file, a pipe and its data, or nothing."""
     if isinstance(stdin, Path):
         with stdin.open("rb") as file:
             yield file, None
@@ -154,9 +154,9 @@ def _input(stdin: Stdin) -> Generator[tuple[Any, bytes | None]]:
 
 
 def _bound(pid: int, memory: int) -> None:
-    """Limit the memory of a process and of those that it starts, where the system lets others."""
+    """Limits the memory of a process and its children, on Linux."""
     if sys.platform == "linux":
-        # Not permitted: it has a lower limit already, as we have, and may not raise it.
+        # Not permitted if the inherited limit is already lower.
         with suppress(ProcessLookupError, PermissionError):
             resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))
 
@@ -169,11 +169,11 @@ def _kill_group(pid: int) -> None:
 
 
 def _told(stderr: bytes, secrets: Sequence[str]) -> str:
-    """What git told, fit for people: without secrets, progress and control characters."""
+    """Extracts git's error, without secrets, progress and control characters."""
     text = stderr.decode("utf-8", "replace")
     for secret in secrets:
         text = text.replace(secret, "[redacted]")
     text = redact(re.sub(r"[^\x20-\x7e\n]", "", text))
     lines = [line.strip() for line in text.splitlines()]
-    told = [one for one in lines if _TELLING.match(one)] or lines
-    return " / ".join(one for one in told if one)[-_MAX_MESSAGE:]
+    told = [line for line in lines if _TELLING.match(line)] or lines
+    return " / ".join(line for line in told if line)[-_MAX_MESSAGE:]

@@ -1,4 +1,4 @@
-"""Secrets for programs that insist on a path: memory of this process, no file on any disk."""
+"""Secrets for programs that need a file path, held in memory instead of on disk."""
 
 import os
 from collections.abc import Generator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def secret_path(text: str | bytes | None) -> Generator[str | None]:
-    """A path that holds the text inside the `with`, readable by this user only; None for None."""
+    """Provides a path with the text, readable only by this user; None for None."""
     if text is None:
         yield None
         return

@@ -1,7 +1,7 @@
-"""Ssh connections that outlive the git command that made them, so that a poll shakes no hands.
+"""Shared ssh connections (ControlMaster in ssh(1)), so that a poll needs no handshake.
 
-Each is one repository's, with the key, the host keys and the addresses that it was made with:
-whoever has anything else has another connection. ssh(1) calls this ControlMaster.
+Each connection belongs to one repository with its key, host keys and addresses; a change of any
+of them opens another connection.
 """
 
 import asyncio
@@ -25,20 +25,19 @@ from gitcache.mirror.route import Route
 log = structlog.get_logger(__name__)
 
 _IDLE_SECONDS = 60
-"""A connection that nobody has used for so long ends, also if this process is no more."""
+"""Idle time after which a connection ends, even if this process is gone."""
 
 _USED_SECONDS = 300.0
-"""For so long at most a connection is used, so that a key that the host admits no more is noticed
-within minutes."""
+"""Maximum age of a connection, so that a revoked key is noticed within minutes."""
 
 _MAX_PATH = 56
-"""Bytes: a socket's address has 103 at most, of which a name here takes 30 and what ssh adds 17."""
+"""Maximum bytes of the folder's path: of 103, the socket's name takes 30, and ssh adds 17."""
 
 _LEAVING_SECONDS = 5.0
 
 
 class SharedConnections:
-    """Names sockets in a folder that only this user enters; before `open` nothing is shared."""
+    """Manages control sockets in a folder that only this user can access; shares after `open`."""
 
     def __init__(self, clock: Clock, ssh: str) -> None:
         self._clock = clock
@@ -49,7 +48,7 @@ class SharedConnections:
         self._began: dict[str, float] = {}
 
     def open(self) -> None:
-        """Find a place. Where none can be had, each command has a connection of its own."""
+        """Creates the folder; without it, each command opens its own connection."""
         folder = Path(tempfile.gettempdir()) / f"towline-ssh-{os.getuid()}"
         if len(os.fsencode(folder)) > _MAX_PATH:
             log.info("ssh connections are not shared", reason="the path of TMPDIR is too long")
@@ -60,7 +59,7 @@ class SharedConnections:
         except OSError as error:
             log.info("ssh connections are not shared", reason=error.strerror)
             return
-        # Anybody may make folders there, also one of this name.
+        # Another user may have created a folder of this name.
         is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
         if is_ours and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             self._folder = folder
@@ -68,15 +67,15 @@ class SharedConnections:
             log.warning("ssh connections are not shared: others can enter", folder=str(folder))
 
     async def close(self) -> None:
-        """End the connections."""
+        """Ends the connections."""
         folder, self._folder = self._folder, None
         if folder is not None:
             await asyncio.to_thread(self._end_all, folder)
 
     def options(self, repository_id: RepositoryId, route: Route) -> Mapping[str, str]:
-        """Options of ssh with which a command takes part; none through a proxy.
+        """Returns the ssh options for sharing; none through a proxy.
 
-        Of a proxy's program ssh would hide the reasons then.
+        With sharing, ssh would hide the errors of the ProxyCommand.
         """
         if self._folder is None or route.proxy:
             return {}
@@ -92,7 +91,7 @@ class SharedConnections:
         identity = self._digest(repository_id, route.remote.text, given, route.addresses)
         now = self._clock.monotonic()
         self._began = {
-            one: began for one, began in self._began.items() if now - began < _USED_SECONDS
+            known: began for known, began in self._began.items() if now - began < _USED_SECONDS
         }
         if identity not in self._began:
             _reap(os.path.basename(self._ssh))
@@ -102,18 +101,18 @@ class SharedConnections:
         return hashlib.blake2b(repr(what).encode(), key=self._salt, digest_size=10).hexdigest()
 
     def _end_all(self, folder: Path) -> None:
-        """All at once: one that does not answer keeps no other waiting."""
+        """Ends all connections in parallel, so that a hanging one does not delay the others."""
         leaving = []
         for path in folder.glob(f"{self._process}-*"):
             with contextlib.suppress(OSError):
                 leaving.append(self._end(path))
         until = self._clock.monotonic() + _LEAVING_SECONDS
-        for one in leaving:
+        for process in leaving:
             try:
-                one.wait(max(until - self._clock.monotonic(), 0.0))
+                process.wait(max(until - self._clock.monotonic(), 0.0))
             except subprocess.TimeoutExpired:
-                one.kill()
-                one.wait()
+                process.kill()
+                process.wait()
 
     def _end(self, path: Path) -> subprocess.Popen[bytes]:
         command = [self._ssh, "-F", os.devnull, "-O", "exit", "-S", str(path), "all"]
@@ -122,8 +121,11 @@ class SharedConnections:
 
 
 def _reap(program: str) -> None:
-    """Wait for what has ended of a program: as a container's first process we inherit connections
-    from the commands that made them, and else each keeps its process id for ever."""
+    """Reaps ended processes of a program.
+
+    As PID 1 of a container, this process inherits connections from the commands that opened
+    them; without a wait they would stay zombies.
+    """
     own = os.getpid()
     with contextlib.suppress(OSError):
         for pid in Path(f"/proc/{own}/task/{own}/children").read_text().split():

@@ -1,7 +1,7 @@
-"""Commits of submodules, brought into the clone whose folders they belong to.
+"""Fetches the commits of submodules into the clone of their parent.
 
-Only repositories that are followed in the same project count, each read with its own URL and
-credentials: what a commit says is a hint at which one is meant, and no address to go to.
+Only followed repositories of the same project are used, each with its own URL and credentials.
+The URL in a commit only selects one of them; it is never connected to.
 """
 
 from collections import OrderedDict
@@ -18,7 +18,7 @@ Graft = Callable[[RepositorySpec, RepositorySpec, str], Awaitable[None]]
 
 
 class Submodules:
-    """Remembers which URL each submodule's commit belongs to, and fetches it when it is read."""
+    """Remembers the URL of each submodule commit, and fetches the commit on demand."""
 
     def __init__(self, graft: Graft) -> None:
         self._graft = graft
@@ -26,13 +26,13 @@ class Submodules:
         self._known: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
 
     def look_among(self, followed: Callable[[], Iterable[RepositorySpec]]) -> None:
-        """Where the repositories that are followed now can be asked for."""
+        """Sets the function that returns the followed repositories."""
         self._followed = followed
 
     def learn(
         self, spec: RepositorySpec, modules: Mapping[str, str], commits: Mapping[str, str]
     ) -> None:
-        """What a commit says: path to URL, and path to the submodule's commit."""
+        """Stores a commit's submodules: path to URL, and path to commit."""
         for path, sha in commits.items():
             self._known[spec.id, sha] = (path, modules[path])
             self._known.move_to_end((spec.id, sha))
@@ -40,20 +40,24 @@ class Submodules:
             self._known.popitem(last=False)
 
     async def bring(self, spec: RepositorySpec, name: str, sha: str) -> None:
-        """Have a submodule's commit in the clone. Invalid: it cannot be meant; Unavailable."""
+        """Fetches a submodule's commit into the clone. Raises Invalid if unknown, Unavailable."""
         path, url = self._known.get((spec.id, sha), (name, ""))
         other = self._find(spec, url)
         if other is None:
             raise Invalid(
-                f"the submodule {path[:200]!r} is none of the repositories here: add its "
-                "repository, or turn submodules off for this one"
+                f"the submodule {path[:200]!r} is not a followed repository of this project: add "
+                "its repository, or disable submodules for this one"
             )
         await self._graft(spec, other, sha)
 
     def _find(self, spec: RepositorySpec, url: str) -> RepositorySpec | None:
         wanted = place_of(url, parse_remote(spec.url)) if url else None
-        same = (one for one in self._followed() if one.project == spec.project)
-        return next((one for one in same if _place(one) == wanted), None) if wanted else None
+        same = (candidate for candidate in self._followed() if candidate.project == spec.project)
+        return (
+            next((candidate for candidate in same if _place(candidate) == wanted), None)
+            if wanted
+            else None
+        )
 
 
 def _place(spec: RepositorySpec) -> str | None:

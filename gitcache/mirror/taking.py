@@ -1,6 +1,6 @@
-"""Takes small packs into clones: git starts while the server still looks for what to send.
+"""Adds small packs to clones; git starts while the server prepares its response.
 
-Not sooner: starting a program holds up the loop, and so the request.
+An earlier start would block the event loop and so delay the request.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from gitcache.mirror.runner import GitError
 
 _SECONDS = 60.0
 _AT_ONCE = 4096
-"""Bytes that an empty pipe takes at least, without anybody to read them."""
+"""Bytes that a pipe buffers at least without a reader."""
 
 
 class PackTaker:
-    """git, waiting for one pack at the other end of a pipe."""
+    """A git process that waits for one pack on a pipe."""
 
     def __init__(self, clone: Clone) -> None:
         self._clone = clone
@@ -26,21 +26,21 @@ class PackTaker:
         self._running: asyncio.Future[None] | None = None
 
     def start(self) -> asyncio.Future[None]:
-        """Start git; what is given back is done once it has ended."""
+        """Starts git; the returned future completes when git exits."""
         clone, (pack, self._pipe) = self._clone, os.pipe()
         taking = clone.index(pack, seconds=_SECONDS) if clone.is_lean() else clone.unpack(pack)
         self._running = asyncio.ensure_future(taking)
         return self._running
 
     async def take(self, pack: bytes) -> None:
-        """Have the pack in the clone. GitError: it is broken, or holds what git forbids."""
+        """Adds the pack to the clone. Raises GitError if it is broken or forbidden."""
         running = self._running or self.start()
         if self._pipe is not None:
             await self._give(self._pipe, pack)
         await running
 
     async def close(self) -> None:
-        """Let git end; without a pack it leaves nothing behind."""
+        """Ends git, which leaves nothing behind without a pack."""
         if self._pipe is not None:
             os.close(self._pipe)
         if self._running is not None:
@@ -62,7 +62,7 @@ def _write(pipe: int, pack: bytes) -> None:
 
 @asynccontextmanager
 async def taker(clone: Clone) -> AsyncGenerator[PackTaker]:
-    """A taker for a clone; what it has not been given by the end never comes."""
+    """Provides a `PackTaker` for a clone and closes it."""
     one = PackTaker(clone)
     try:
         yield one

@@ -1,4 +1,4 @@
-"""TLS towards git servers: the system's authorities, one more, and a client certificate."""
+"""TLS contexts for git servers: the system's CAs, additional CAs, and a client certificate."""
 
 import ssl
 from functools import lru_cache
@@ -9,9 +9,9 @@ from gitcache.mirror.secretfiles import secret_path
 
 
 def client_context(credentials: GitCredentials | None, authority: str | None) -> ssl.SSLContext:
-    """The context for a repository; equal needs share one, so that connections stay warm.
+    """Returns the context of a repository; equal settings share one, and so its connections.
 
-    `authority` (PEM) is that of the installation. Invalid: a certificate or key is unusable.
+    `authority` (PEM) is the installation's CA. Raises Invalid for an unusable certificate or key.
     """
     if credentials is None:
         return _context(authority, None, None, None)
@@ -21,7 +21,7 @@ def client_context(credentials: GitCredentials | None, authority: str | None) ->
 
 
 def authorities(credentials: GitCredentials | None, authority: str | None) -> str | None:
-    """What is trusted beside the system's own, as one PEM text; None: nothing."""
+    """Joins the additional CAs as one PEM text; None without any."""
     texts = [authority, credentials.authority if credentials else None]
     return "\n".join(text for text in texts if text) or None
 
@@ -43,7 +43,7 @@ def _trust(context: ssl.SSLContext, text: str) -> None:
     try:
         context.load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError):
-        raise Invalid("the certificate authority is no PEM", field="credentials") from None
+        raise Invalid("the certificate authority is not PEM", field="credentials") from None
 
 
 def _sign_in(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
@@ -52,6 +52,6 @@ def _sign_in(context: ssl.SSLContext, certificate: str, key: str | None) -> None
             context.load_cert_chain(path or "", key_path, password=lambda: b"")
         except (ssl.SSLError, OSError, ValueError):
             raise Invalid(
-                "the client certificate and its key cannot be read or do not fit together",
+                "the client certificate or its key is malformed, or they do not match",
                 field="credentials",
             ) from None

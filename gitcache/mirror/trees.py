@@ -1,4 +1,4 @@
-"""Reads commits, trees and files of the clones; a tree is parsed once, its id never changes."""
+"""Reads commits, trees and files of the clones; caches parsed trees by id."""
 
 import os
 from collections import OrderedDict
@@ -36,12 +36,12 @@ _MOST_COMMITS = 1_000
 
 
 class GitTrees:
-    """The reader over all clones.
+    """Implements `TreeReader` for all clones.
 
-    `files`, `total_bytes` and `depth` bound one walk or one reading of files; `memory` is the
-    number of tree entries kept parsed (about 300 bytes each); `processes` the number of clones
-    held open. `complete` fetches files that a copy has left out, as it may if it `is_lean`,
-    `large` those of Git LFS, `submodules` the commits of other repositories.
+    `files`, `total_bytes` and `depth` limit one walk or read. `memory` is the number of cached
+    tree entries (about 300 bytes each), `processes` the number of open clones. `complete`
+    fetches the missing files of a lean clone, `large` resolves Git LFS pointers, and
+    `submodules` fetches the commits of submodules.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class GitTrees:
         self._commits: OrderedDict[tuple[Condition, str], CommitRecord] = OrderedDict()
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
-        """As `TreeReader.commit`."""
+        """Implements `TreeReader.commit`."""
         clone = self._path_of(spec)
         if (condition := _condition(clone)) is None:
             return None
@@ -99,7 +99,7 @@ class GitTrees:
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
     ) -> Mapping[str, Entry | None]:
-        """As `TreeReader.ids`: parents first, each read once for all that is below it."""
+        """Implements `TreeReader.ids`; reads each parent once for all paths below it."""
         if len(paths) <= _FEW and (known := self._among_parsed(tree, paths)) is not None:
             return known
         found: dict[str, Entry | None] = {"": Entry(TREE, tree)}
@@ -108,7 +108,7 @@ class GitTrees:
         return {path: found[path] for path in paths}
 
     def _among_parsed(self, tree: str, paths: Collection[str]) -> Mapping[str, Entry | None] | None:
-        """The entries, if all trees on the way are parsed already, as most are mostly."""
+        """Returns the entries if all trees on the way are cached, which is the usual case."""
         found: dict[str, Entry | None] = {}
         for path in paths:
             entry: Entry | None = Entry(TREE, tree)
@@ -123,16 +123,18 @@ class GitTrees:
     async def _descend(
         self, spec: RepositorySpec, level: Level, found: dict[str, Entry | None]
     ) -> None:
-        """Find paths whose parents have been found."""
+        """Finds paths whose parents have been found."""
         parents = [(parent, found[parent]) for parent in level]
-        places = {one.id: parent for parent, one in parents if one is not None and one.is_tree}
+        places = {
+            entry.id: parent for parent, entry in parents if entry is not None and entry.is_tree
+        }
         read = await self._trees(spec, places)
-        for parent, one in parents:
-            inside = read[one.id] if one is not None and one.is_tree else {}
+        for parent, entry in parents:
+            inside = read[entry.id] if entry is not None and entry.is_tree else {}
             found.update([(path, inside.get(name)) for path, name in level[parent]])
 
     async def walk(self, spec: RepositorySpec, tree: str) -> Mapping[str, Entry]:
-        """As `TreeReader.walk`; submodules are left out unless the repository has them on."""
+        """Implements `TreeReader.walk`; skips submodules unless the repository enables them."""
         files: dict[str, Entry] = {}
         level = {"": tree}
         depth = 0
@@ -144,7 +146,7 @@ class GitTrees:
             below: dict[str, str] = {}
             for prefix, tree_id in level.items():
                 if len(files) + len(below) + len(trees[tree_id]) > self._max_files:
-                    raise Invalid(f"the folder holds more than {self._max_files:,} files")
+                    raise Invalid(f"the folder has more than {self._max_files:,} files")
                 for name, entry in trees[tree_id].items():
                     check_entry_name(name)
                     if entry.is_tree:
@@ -157,7 +159,7 @@ class GitTrees:
         return files
 
     async def folders(self, spec: RepositorySpec, tree: str, depth: int) -> list[str]:
-        """As `TreeReader.folders`: a level at a time, no file is looked at."""
+        """Implements `TreeReader.folders`; reads one level at a time and no files."""
         found: list[str] = []
         level = {"": tree}
         for _ in range(min(depth, self._max_depth)):
@@ -175,79 +177,87 @@ class GitTrees:
         return found
 
     async def blobs(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, bytes]:
-        """As `TreeReader.blobs`: sizes are checked before anything is read."""
+        """Implements `TreeReader.blobs`; checks sizes before it reads."""
         asked = list(dict.fromkeys(ids))
         async with self._open.reading(self._path_of(spec)) as objects:
             infos = await objects.infos(asked)
-            missing = [one for one, info in zip(asked, infos, strict=True) if info is None]
+            missing = [blob for blob, info in zip(asked, infos, strict=True) if info is None]
             if missing and self._complete is not None:
                 await self._complete(spec, missing)
                 infos = await objects.infos(asked)
             total = _total_size(infos, "blob", "file")
             if total > self._max_bytes:
                 raise Invalid(
-                    f"the folder's files have {total:,} bytes; {self._max_bytes:,} at most are read"
+                    f"the folder's files have {total:,} bytes; the limit is {self._max_bytes:,}"
                 )
             found = await objects.contents(asked)
         contents = dict(zip(asked, found, strict=True))
         return contents if self._large is None else await self._large.resolve(spec, contents)
 
     async def prefetch(self, spec: RepositorySpec, tree: str, paths: Collection[str]) -> None:
-        """As `TreeReader.prefetch`; a folder that was looked through is not looked at again."""
+        """Implements `TreeReader.prefetch`; checks each folder only once."""
         if self._complete is None or not self._is_lean(spec):
             return
-        # Another clone in the same place has other files.
+        # A new clone at the same path has other files: identify it by its inode.
         clone = self._path_of(spec).stat().st_ino
         found = await self.ids(spec, tree, paths)
         used = [entry for entry in found.values() if entry is not None]
-        looked, files = await self._below(spec, clone, {one.id for one in used if one.is_tree})
-        files |= {one.id for one in used if one.is_file}
+        looked, files = await self._below(
+            spec, clone, {entry.id for entry in used if entry.is_tree}
+        )
+        files |= {entry.id for entry in used if entry.is_file}
         async with self._open.reading(self._path_of(spec)) as objects:
             asked = list(files)
             infos = await objects.infos(asked)
-        missing = [one for one, info in zip(asked, infos, strict=True) if info is None]
+        missing = [blob for blob, info in zip(asked, infos, strict=True) if info is None]
         if missing:
             await self._complete(spec, missing)
         if len(self._looked_through) > _MOST_REMEMBERED:
             self._looked_through.clear()
-        self._looked_through |= {(clone, one) for one in looked}
+        self._looked_through |= {(clone, tree_id) for tree_id in looked}
 
     async def _below(
         self, spec: RepositorySpec, clone: int, trees: set[str]
     ) -> tuple[set[str], set[str]]:
-        """Trees at and below some that were not looked through yet, and their files."""
+        """Returns the unchecked trees at and below some trees, and their files."""
         looked: set[str] = set()
         files: set[str] = set()
         level = trees
         while level and len(files) < _MOST_MISSING:
-            level = {one for one in level if (clone, one) not in self._looked_through} - looked
+            level = {
+                tree_id for tree_id in level if (clone, tree_id) not in self._looked_through
+            } - looked
             read = await self._trees(spec, level)
             looked |= level
             entries = [entry for tree in read.values() for entry in tree.values()]
-            files |= {one.id for one in entries if not one.is_tree and one.mode != SUBMODULE}
-            level = {one.id for one in entries if one.is_tree}
+            files |= {
+                entry.id for entry in entries if not entry.is_tree and entry.mode != SUBMODULE
+            }
+            level = {entry.id for entry in entries if entry.is_tree}
         return looked, files
 
     async def release(self, spec: RepositorySpec) -> None:
-        """As `TreeReader.release`."""
+        """Implements `TreeReader.release`."""
         await self._open.close(self._path_of(spec))
 
     async def close(self) -> None:
-        """End all processes."""
+        """Ends all processes."""
         await self._open.close_all()
 
     async def _learn_submodules(self, spec: RepositorySpec, tree: str) -> None:
-        """Note which URL stands for which commit, for when a folder with it is read."""
+        """Stores the URLs of a commit's submodules for later reads."""
         file = (await self.ids(spec, tree, [MODULES_FILE]))[MODULES_FILE]
         if file is None or not file.is_file or self._submodules is None:
             return
         modules = parse_modules((await self.blobs(spec, [file.id]))[file.id])
         found = await self.ids(spec, tree, modules.keys())
-        commits = {path: one.id for path, one in found.items() if one and one.mode == SUBMODULE}
+        commits = {
+            path: entry.id for path, entry in found.items() if entry and entry.mode == SUBMODULE
+        }
         self._submodules.learn(spec, modules, commits)
 
     async def _linked(self, spec: RepositorySpec, path: str, entry: Entry) -> str:
-        """The root tree of a submodule's commit, brought here if need be."""
+        """Returns the root tree of a submodule's commit; fetches it if needed."""
         plain = replace(spec, submodules=False)
         record = await self.commit(plain, entry.id)
         if record is None and self._submodules is not None:
@@ -260,25 +270,29 @@ class GitTrees:
     async def _trees(
         self, spec: RepositorySpec, ids: Collection[str] | Mapping[str, str]
     ) -> Mapping[str, Tree]:
-        """Trees by their ids, which a mapping tells the paths of."""
+        """Returns trees by id; a mapping as `ids` also gives their paths."""
         places = ids if isinstance(ids, Mapping) else {}
-        known = {one: tree for one in ids if (tree := self._parsed.get(one)) is not None}
-        unknown = [one for one in ids if one not in known]
+        known = {
+            tree_id: tree for tree_id in ids if (tree := self._parsed.get(tree_id)) is not None
+        }
+        unknown = [tree_id for tree_id in ids if tree_id not in known]
         if unknown:
             async with self._open.reading(self._path_of(spec)) as objects:
                 size = _total_size(await objects.infos(unknown), "tree", "folder")
                 if size > _MAX_TREE_BYTES:
                     raise Invalid(f"the folders' lists of files have {size:,} bytes")
                 found = await objects.contents(unknown)
-            for one, data in zip(unknown, found, strict=True):
-                place = (spec.id, places[one]) if one in places else None
-                # Another reader of the same tree may have come first.
-                known[one] = self._parsed.get(one) or self._parsed.parse(one, data, place)
+            for tree_id, data in zip(unknown, found, strict=True):
+                place = (spec.id, places[tree_id]) if tree_id in places else None
+                # Another task may have parsed the same tree meanwhile.
+                known[tree_id] = self._parsed.get(tree_id) or self._parsed.parse(
+                    tree_id, data, place
+                )
         return known
 
 
 def _condition(clone: Path) -> Condition | None:
-    """Changes whenever a clone may have lost objects: made anew, or packed. None: there is none."""
+    """Changes when a clone may have lost objects: recreated or packed. None without a clone."""
     try:
         inode = os.stat(clone).st_ino
     except FileNotFoundError:
@@ -291,9 +305,9 @@ def _condition(clone: Path) -> Condition | None:
 
 @lru_cache(8)
 def _levels(paths: frozenset[str]) -> list[Level]:
-    """The paths with all their parents, the highest level first: by parent, path and name.
+    """Groups the paths and their parents by level, top first: parent to paths and names.
 
-    Remembered, because the same folders are looked for in one commit after the other.
+    Cached, because successive commits are queried for the same folders.
     """
     levels: dict[int, dict[str, list[tuple[str, str]]]] = {}
     seen: set[str] = {""}

@@ -1,4 +1,4 @@
-"""The internal listener of a replica and the client that speaks to it, both sides proven by TLS.
+"""The internal API of replicas: server and client, with mutual TLS.
 
-Nothing here decides: who owns what is `coordination`'s, what is done is `sync`'s.
+No decisions here: `coordination` knows the owners, and `sync` does the work.
 """

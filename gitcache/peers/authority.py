@@ -1,7 +1,7 @@
-"""Mutual TLS between replicas and control planes: who has the shared key may speak.
+"""Mutual TLS between replicas and control planes, based on their shared key.
 
-All derive the same authority from the key (RFC 8032 private key by RFC 5869), and each signs a
-certificate of its own at start. Nothing is kept on disk and nothing has to be renewed by hand.
+Each process derives the same CA from the key (an RFC 8032 private key by RFC 5869) and signs its
+own certificate at start. Nothing is stored on disk, and nothing needs manual renewal.
 """
 
 import ssl
@@ -23,14 +23,14 @@ _NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Towline git cache")]
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """TLS 1.3 for both ends; each demands a certificate of the derived authority."""
+    """TLS 1.3 contexts for both ends; each requires a certificate of the derived CA."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
 
 
 def contexts(shared_key: str, name: str, now: datetime) -> Contexts:
-    """The contexts of one replica; `name` is only for people who look at certificates."""
+    """Makes the contexts of one replica; `name` is only informational in its certificate."""
     authority = Ed25519PrivateKey.from_private_bytes(derived(shared_key, "authority"))
     own = Ed25519PrivateKey.generate()
     anchor = _certificate(_NAME, authority, authority, now, is_authority=True)
@@ -47,12 +47,12 @@ def contexts(shared_key: str, name: str, now: datetime) -> Contexts:
 def _context(protocol: int, chain: bytes, trusted: str) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # Addresses come and go with replicas; the key is who they are.
+    # Addresses of replicas change; the shared key is their identity.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=trusted)
     with tempfile.NamedTemporaryFile() as file:
-        # The library reads only files; this one is the owner's alone and gone in a moment.
+        # The ssl module reads only files; this one is private and deleted at once.
         file.write(chain)
         file.flush()
         context.load_cert_chain(file.name)

@@ -1,4 +1,4 @@
-"""Asks one replica by its address: verbs, bundles, states."""
+"""HTTP client of a replica's internal API: operations, bundles, states."""
 
 import ssl
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,22 +27,22 @@ from gitcache.peers.sockets import OpenSockets
 from gitcache.ports import ContentStore, Member, NotOwner, PeerAway, PeerSlow
 
 HOP = "Towline-Hop"
-"""Set by a replica that asks another one, which then asks nobody else."""
+"""Header of requests between replicas; the receiver does not forward them."""
 
 MISDIRECTED = 421
 MAX_BUNDLE = 64 << 20
 MAX_COPIES = MAX_BUNDLE + 4096
-"""Bytes of copies that are given at once, with their lengths."""
+"""Maximum bytes of one upload of copies, with their lengths."""
 
 IDLE_SECONDS = 5.0
-"""A states stream is silent for less than this."""
+"""Maximum silence of a stream of states."""
 
 ANSWER_SECONDS = 20.0
-"""An answer that takes longer is asked for again. The work is done once all the same, but a busy
-replica has each question to read: asking soon again would keep it busy."""
+"""Time-out of a request before its retry. A retry does not repeat the work, but early retries
+would add load to a busy replica."""
 
 KEPT_SECONDS = 60
-"""For so long a connection without requests is kept."""
+"""Keep-alive time of an idle connection."""
 
 _CONNECTIONS = 32
 _BROKEN = (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionResetError)
@@ -53,15 +53,14 @@ _ERRORS: dict[str, type[TowlineError]] = {
 
 
 class _Unknown(PeerAway):
-    """A replica of another version, which does not know the verb."""
+    """A replica of another version does not know the operation."""
 
 
 class PeerClient:
-    """Warm connections to replicas. `hop` marks the caller as a replica; its `nearest` content
-    takes small bundles that come with renders.
+    """A client with pooled connections to replicas.
 
-    PeerSlow: an answer, or more of one, did not come within `idle` seconds, or no connection
-    within five.
+    `hop` marks the caller as a replica; its `nearest` store keeps small bundles that come with
+    renders. Raises PeerSlow without data for `idle` seconds or a connection within 5 s.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class PeerClient:
         self._sockets = OpenSockets()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         if self._session is not None:
             await self._session.close()
             await self._sockets.end()
@@ -89,7 +88,7 @@ class PeerClient:
     async def trees(
         self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]:
-        """As `Peers.trees`."""
+        """See `Peers.trees`."""
         asked = messages.Folders(repository_id, commit, tuple(folders))
         body = messages.FOLDERS.encode(asked)
         return messages.TREES.decode(await self._ask(member.address, "POST", "/v1/trees", body))
@@ -97,25 +96,25 @@ class PeerClient:
     async def folders(
         self, member: Member, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
-        """As `Peers.folders`."""
+        """See `Peers.folders`."""
         body = messages.BELOW.encode(messages.Below(repository_id, commit, base, depth))
         return messages.PATHS.decode(await self._ask(member.address, "POST", "/v1/folders", body))
 
     async def keep_made(self, member: Member, data: bytes) -> Rendered:
-        """As `GitCache.keep`."""
+        """See `GitCache.keep`."""
         answer = await self._ask(member.address, "POST", "/v1/bundles", data)
         return messages.RENDERED.decode(answer)
 
     async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
-        """As `Peers.resolve`."""
+        """See `Peers.resolve`."""
         body = messages.NAME.encode(messages.Name(repository_id, name))
         return messages.COMMIT.decode(await self._ask(member.address, "POST", "/v1/resolve", body))
 
     async def render(self, member: Member, request: RenderRequest) -> Rendered:
-        """As `Peers.render`."""
+        """See `Peers.render`."""
         body = messages.REQUEST.encode(request)
         if self._nearest is not None:
-            # The version before gives the bundle only to whoever asks for it.
+            # The previous version sends bundles only on request.
             with suppress(_Unknown):
                 return await self._artefact(member, body, self._nearest)
         answer = await self._ask(member.address, "POST", "/v1/render", body)
@@ -126,40 +125,40 @@ class PeerClient:
         text, *contents = messages.split_contents(answer)
         rendered = messages.RENDERED.decode(text)
         for data in contents:
-            # Where it cannot be kept it is looked for later, as any other.
+            # A bundle that cannot be stored is fetched later, like any other.
             if digest_of(data) == rendered.digest:
                 with suppress(Unavailable):
                     await nearest.put(rendered.digest, data)
         return rendered
 
     async def bundle(self, member: Member, digest: str) -> bytes:
-        """The bytes as the replica has them, not yet verified. NotFound, PeerAway."""
+        """Downloads a bundle, without verification. Raises NotFound, PeerAway."""
         return await self._ask(member.address, "GET", f"/v1/bundles/{digest}")
 
     async def keep(self, member: Member, contents: Sequence[bytes]) -> None:
-        """Have the replica keep bundles, each under its own digest. PeerAway."""
+        """Stores copies of bundles at the replica. Raises PeerAway."""
         await self._ask(member.address, "PUT", "/v1/bundles", messages.join_contents(contents))
 
     async def hint(self, member: Member, hint: messages.Hint) -> None:
-        """Pass a hint on, which is answered before anything is done about it. PeerAway."""
+        """Forwards a hint; the replica answers before it acts. Raises PeerAway."""
         body = messages.HINT.encode(hint)
         await self._ask(member.address, "POST", "/v1/hint", body, self._soon)
 
     async def wish(self, member: Member, wishes: messages.Wishes) -> None:
-        """Tell what is to be followed and forgotten. PeerAway."""
+        """Sends the repositories to follow and to forget. Raises PeerAway."""
         await self._ask(member.address, "POST", "/v1/wishes", messages.WISHES.encode(wishes))
 
     async def live(self, member: Member, digests: Collection[str]) -> None:
-        """Tell which bundles may still be asked for. PeerAway."""
+        """Sends the digests of the bundles in use. Raises PeerAway."""
         body = messages.DIGESTS.encode(list(digests))
         await self._ask(member.address, "POST", "/v1/live", body)
 
     async def company(self, member: Member) -> messages.Company:
-        """Where the replica is, and where all of them are. PeerAway."""
+        """Returns the addresses of the replica and of all replicas. Raises PeerAway."""
         return messages.COMPANY.decode(await self._ask(member.address, "GET", "/v1/members"))
 
     async def hear(self, member: Member, take: Callable[[RepositoryState], None]) -> None:
-        """All states that the replica knows, then each as it changes. PeerAway: when it ends."""
+        """Streams all states, then each change. Raises PeerAway at the end of the stream."""
         try:
             async with self._open().get(
                 f"https://{member.address}/v1/states", timeout=self._soon
@@ -169,7 +168,7 @@ class PeerClient:
                     if line := line.strip():
                         take(messages.STATE.decode(line))
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise PeerAway(f"replica {member.address} is away", retry_after=1.0) from error
+            raise PeerAway(f"cannot reach replica {member.address}", retry_after=1.0) from error
 
     async def _ask(
         self,
@@ -179,7 +178,7 @@ class PeerClient:
         body: bytes | None = None,
         patience: aiohttp.ClientTimeout | None = None,
     ) -> bytes:
-        """An answer. One connection that breaks is no replica that is away: asked once more."""
+        """Sends a request; retries once after a lost connection."""
         try:
             return await self._once(address, method, path, body, patience or self._timeout)
         except PeerAway as error:
@@ -203,9 +202,9 @@ class PeerClient:
                 await _check(answer)
                 return await answer.read()
         except (aiohttp.SocketTimeoutError, aiohttp.ConnectionTimeoutError) as error:
-            raise PeerSlow(f"replica {address} has not answered yet", retry_after=1.0) from error
+            raise PeerSlow(f"timed out waiting for replica {address}", retry_after=1.0) from error
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise PeerAway(f"replica {address} is away", retry_after=1.0) from error
+            raise PeerAway(f"cannot reach replica {address}", retry_after=1.0) from error
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:

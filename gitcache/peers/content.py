@@ -1,4 +1,4 @@
-"""Bundles that lie at other replicas, found by their digest."""
+"""Bundles at other replicas, by digest."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,16 +15,16 @@ from gitcache.ports import Member, PeerAway
 log = structlog.get_logger(__name__)
 
 _ASKED = 4
-"""So many of the best-ranked replicas are asked; the best one was given a copy."""
+"""Number of best-ranked replicas to query; the best one received a copy."""
 
 
 _COPIED_AT_ONCE = 4 << 20
 _EACH = 4 << 10
-"""What a copy costs beside its bytes: so that no more than a thousand are given at once."""
+"""Weight of a copy in addition to its bytes: limits an upload to about 1,000 copies."""
 
 
 class PeerContent:
-    """Other replicas as a content store: what they give counts only if its digest is right."""
+    """A content store over other replicas; verifies the digest of received content."""
 
     def __init__(
         self, client: PeerClient, me: Member, members: Callable[[], Sequence[Member]]
@@ -35,7 +35,7 @@ class PeerContent:
         self._copying: dict[Member, Batches[bytes, None]] = {}
 
     async def get(self, digest: str) -> bytes | None:
-        """As `ContentStore.get`. PeerAway: nobody has it, but one that may did not answer."""
+        """Implements `ContentStore.get`. Raises PeerAway if not found and a replica failed."""
         is_away = False
         for member in self._ranked(digest)[:_ASKED]:
             try:
@@ -50,18 +50,20 @@ class PeerContent:
                 return data
             log.error("a peer gave other content than asked for, refused", peer=member.name)
         if is_away:
-            raise PeerAway("a replica that may have the bundle does not answer", retry_after=1.0)
+            raise PeerAway("a replica that may have the bundle cannot be reached", retry_after=1.0)
         return None
 
     async def put(self, digest: str, data: bytes) -> None:
-        """Give the best-ranked other replica a copy, which outlives this one."""
+        """Stores a copy at the best-ranked other replica, so that it outlives this replica."""
         for member in self._ranked(digest)[:1]:
             await self._copies_to(member).ask(data)
 
     def _copies_to(self, member: Member) -> Batches[bytes, None]:
         if member not in self._copying:
             gone = self._copying.keys() - set(self._members())
-            self._copying = {one: at for one, at in self._copying.items() if one not in gone}
+            self._copying = {
+                replica: at for replica, at in self._copying.items() if replica not in gone
+            }
             work = partial(self._give, member)
             self._copying[member] = Batches(
                 work, most=_COPIED_AT_ONCE, weight=lambda data: len(data) + _EACH
@@ -71,7 +73,7 @@ class PeerContent:
     async def _give(
         self, member: Member, contents: Sequence[bytes]
     ) -> Sequence[TowlineError | None]:
-        """Copies for one replica; if it is away none of them is tried alone."""
+        """Uploads copies to one replica; a failure applies to all of them, without retries."""
         try:
             await self._client.keep(member, contents)
         except TowlineError as error:
@@ -79,5 +81,7 @@ class PeerContent:
         return [None] * len(contents)
 
     def _ranked(self, digest: str) -> list[Member]:
-        others = {one.name: one for one in self._members() if one.name != self._me.name}
+        others = {
+            replica.name: replica for replica in self._members() if replica.name != self._me.name
+        }
         return [others[name] for name in ranked(digest, others)]

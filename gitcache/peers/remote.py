@@ -1,4 +1,4 @@
-"""A tier of git cache replicas, as a control plane of another process sees it."""
+"""The client of a separate git cache tier, for control planes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -24,21 +24,21 @@ Result = TypeVar("Result")
 
 _LIVE_SECONDS = 600.0
 _PATIENCE = 60.0
-"""Seconds for which servers are asked again that have not answered yet, or do not know who owns
-a repository, as while one is replaced."""
+"""Seconds to retry while servers are busy or do not know the owner of a repository, for example
+during a rolling update."""
 _ROUND_SECONDS = 0.5
-"""They are not asked again sooner: one that has not been told of a repository says so at once."""
+"""Minimum seconds between two rounds: a server without the repository answers at once."""
 
 _MOST_SERVERS = 64
 _ANYWHERE = ("0.0.0.0:", "[::]:", ":")
-"""Where a replica listens that was not told under which address others reach it."""
+"""Prefixes of addresses of replicas without a configured public address."""
 
 
 class RemoteGitCache:
-    """The verbs of `GitCache`, at any of the servers: each asks the owner by itself.
+    """Offers the operations of `GitCache` through any server, which forwards to the owner.
 
-    Each server is told what to follow, and all of it again whenever it was lost from sight. Some
-    servers are enough to begin with: they tell of the others, also of those that join later.
+    Each server gets the repositories to follow, and all of them again after a reconnect. A few
+    configured servers are enough: they report the others, also those that join later.
     """
 
     def __init__(
@@ -58,57 +58,59 @@ class RemoteGitCache:
         self._specs: dict[RepositoryId, RepositorySpec] = {}
         self._states: dict[RepositoryId, RepositoryState] = {}
         self._callbacks: list[Callable[[RepositoryState], None]] = []
-        self._links = {one: _Link(Member(one, one), client, clock, self) for one in servers}
+        self._links = {
+            server: _Link(Member(server, server), client, clock, self) for server in servers
+        }
         self.tasks = Tasks("gitcache/remote")
 
     async def start(self) -> None:
-        """Begin to keep in touch with all servers."""
+        """Connects to all servers."""
         for name, link in self._links.items():
             link.start(self.tasks, name)
         self.tasks.forever("look", self._look_around())
         self.tasks.forever("live", self._tell_live())
 
     async def stop(self) -> None:
-        """Let go of all servers; they go on following."""
+        """Disconnects from all servers, which continue to follow."""
         await self.tasks.stop()
         await self._client.close()
 
     def parts(self) -> tuple[Tasks, ...]:
-        """Owners of work that must not end before `stop`."""
+        """Task owners whose tasks must not end before `stop`."""
         return (self.tasks,)
 
     def servers(self) -> tuple[str, ...]:
-        """Where the servers are that are asked now."""
+        """Addresses of the servers in use."""
         return tuple(self._links)
 
     def specs(self) -> tuple[RepositorySpec, ...]:
-        """All that is to be followed."""
+        """All followed repositories."""
         return tuple(self._specs.values())
 
     def follow(self, spec: RepositorySpec) -> None:
-        """As `GitCache.follow`."""
+        """See `GitCache.follow`."""
         if self._specs.get(spec.id) != spec:
             self._specs[spec.id] = spec
             for link in self._links.values():
                 link.add(spec)
 
     def forget(self, repository_id: RepositoryId) -> None:
-        """As `GitCache.forget`."""
+        """See `GitCache.forget`."""
         self._states.pop(repository_id, None)
         if self._specs.pop(repository_id, None) is not None:
             for link in self._links.values():
                 link.drop(repository_id)
 
     def on_state(self, callback: Callable[[RepositoryState], None]) -> None:
-        """As `GitCache.on_state`."""
+        """See `GitCache.on_state`."""
         self._callbacks.append(callback)
 
     def state(self, repository_id: RepositoryId) -> RepositoryState | None:
-        """As `GitCache.state`."""
+        """See `GitCache.state`."""
         return self._states.get(repository_id)
 
     def take(self, state: RepositoryState) -> None:
-        """A server has told a state; the newest counts, as servers may be behind each other."""
+        """Takes a state from a server; ignores older ones, because servers may lag."""
         known = self._states.get(state.repository_id)
         if state.repository_id not in self._specs or state == known:
             return
@@ -124,14 +126,14 @@ class RemoteGitCache:
     async def hint(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
-        """As `GitCache.hint`. Unavailable: no server answers."""
+        """See `GitCache.hint`. Unavailable: no server answers."""
         hint = messages.Hint(repository_id, announced)
         await self._anywhere(repository_id, lambda server: self._client.hint(server, hint))
 
     async def trees(
         self, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]:
-        """As `GitCache.trees`."""
+        """See `GitCache.trees`."""
         return await self._anywhere(
             repository_id,
             lambda server: self._client.trees(server, repository_id, commit, folders),
@@ -140,14 +142,14 @@ class RemoteGitCache:
     async def folders(
         self, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
-        """As `GitCache.folders`."""
+        """See `GitCache.folders`."""
         return await self._anywhere(
             repository_id,
             lambda server: self._client.folders(server, repository_id, commit, base, depth),
         )
 
     async def keep(self, data: bytes) -> Rendered:
-        """As `GitCache.keep`, by all servers that answer: none of them asks the others for it."""
+        """Stores the bundle at all reachable servers, because they do not ask each other for it."""
         kept = None
         for name in ranked(digest_of(data), self.servers()):
             try:
@@ -155,28 +157,28 @@ class RemoteGitCache:
             except PeerAway as error:
                 log.warning("git cache server away", server=name, reason=error.message)
         if kept is None:
-            raise Unavailable("no server of the git cache answers", retry_after=1.0)
+            raise Unavailable("cannot reach any server of the git cache", retry_after=1.0)
         return kept
 
     async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
-        """As `GitCache.resolve`."""
+        """See `GitCache.resolve`."""
         return await self._anywhere(
             repository_id, lambda server: self._client.resolve(server, repository_id, name)
         )
 
     async def render(self, request: RenderRequest) -> Rendered:
-        """As `GitCache.render`."""
+        """See `GitCache.render`."""
         return await self._anywhere(
             request.repository_id, lambda server: self._client.render(server, request)
         )
 
     async def bundle(self, digest: str) -> bytes:
-        """As `GitCache.bundle`: one that knows how it was rendered may render it again."""
+        """See `GitCache.bundle`; a server that knows its inputs may render it again."""
         data = await self._anywhere(
             digest, lambda server: self._client.bundle(server, digest), one_may_have_it=True
         )
         if digest_of(data) != digest:
-            raise Unavailable(f"the git cache gave other content than {digest}")
+            raise Unavailable(f"the git cache sent content that does not match {digest}")
         return data
 
     async def _anywhere(
@@ -186,11 +188,10 @@ class RemoteGitCache:
         *,
         one_may_have_it: bool = False,
     ) -> Result:
-        """Ask one server after another, always in the same order for a key, silent ones last.
+        """Tries servers in an order fixed by the key, silent ones last.
 
-        All of them again as long as one is at work, as what is asked for is made once, or does
-        not know who is to answer. NotFound, where `one_may_have_it`: each of those that answered
-        has said so.
+        Repeats while a server is still working on the request or does not know the owner. With
+        `one_may_have_it`, raises NotFound only if every reachable server does.
         """
         began = again = self._clock.monotonic()
         failures: list[TowlineError] = [PeerSlow("not asked yet")]
@@ -211,18 +212,21 @@ class RemoteGitCache:
         for error in failures:
             if isinstance(error, NotFound):
                 raise error
-        wanting = "has not answered in time" if _patience(failures) else "is away"
-        raise Unavailable(f"the git cache {wanting}; it is asked again", retry_after=1.0)
+        wanting = "did not answer in time" if _patience(failures) else "cannot be reached"
+        raise Unavailable(f"the git cache {wanting}; the control plane will retry", retry_after=1.0)
 
     def _ranked(self, key: str) -> list[str]:
         return sorted(ranked(key, self.servers()), key=lambda name: self._links[name].is_silent)
 
     async def _look_around(self) -> None:
-        """Ask the servers now and then who else is there."""
+        """Asks the servers periodically for other servers."""
         while True:
             await self._clock.sleep(self._look_seconds)
             told = [one for name in self.servers() if (one := await self._company_of(name))]
-            self._join({name for one in told for name in one.members}, {one.me for one in told})
+            self._join(
+                {name for company in told for name in company.members},
+                {company.me for company in told},
+            )
 
     async def _company_of(self, name: str) -> messages.Company | None:
         try:
@@ -232,9 +236,9 @@ class RemoteGitCache:
             return None
 
     def _join(self, members: set[str], reached: set[str]) -> None:
-        """Speak to members that are not reached yet, and no more to those that have left.
+        """Connects to new members and disconnects from those that have left.
 
-        Servers that were given by name stay. Without any answer all is left as it is.
+        Keeps configured servers, and keeps all servers if none has answered.
         """
         for name in set(self._links) - members - set(self._given) if members else ():
             self._links.pop(name).stop()
@@ -255,14 +259,14 @@ class RemoteGitCache:
 
 
 def _patience(failures: Collection[TowlineError]) -> float:
-    """For how many seconds to ask: one may be at work on it, or not know yet who is to be."""
+    """Returns the seconds to retry; zero unless a server is busy or does not know the owner."""
     return _PATIENCE if any(isinstance(error, PeerSlow | NotOwner) for error in failures) else 0.0
 
 
 class _Link:
-    """Keeps one server told and heard; `is_silent` once it is no longer heard.
+    """The connection to one server; `is_silent` after the loss of its stream of states.
 
-    Only what changes is logged: a server may be away for days.
+    Logs only changes, because a server may be unreachable for days.
     """
 
     def __init__(
@@ -280,14 +284,14 @@ class _Link:
         self.is_silent = False
 
     def start(self, tasks: Tasks, name: str) -> None:
-        """Begin to tell and to hear."""
+        """Starts sending wishes and receiving states."""
         self._running = [
             tasks.forever(f"tell/{name}", self.tell()),
             tasks.forever(f"hear/{name}", self.hear()),
         ]
 
     def stop(self) -> None:
-        """End both."""
+        """Stops both tasks."""
         for task in self._running:
             task.cancel()
 
@@ -302,7 +306,7 @@ class _Link:
         self._wake.set()
 
     async def tell(self) -> None:
-        """Send what has changed, all of it if the server may have lost it."""
+        """Sends changed wishes, or all wishes if the server may have lost them."""
         backoff = Backoff(first=0.2, limit=5.0)
         while True:
             await self._wake.wait()
@@ -326,7 +330,7 @@ class _Link:
                 self._wake.set()
 
     async def hear(self) -> None:
-        """Take states as they come; whenever the stream begins anew, send everything anew."""
+        """Receives states; after each reconnect, queues all wishes again."""
         backoff = Backoff(first=0.2, limit=5.0)
 
         def take(state: RepositoryState) -> None:

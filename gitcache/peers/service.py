@@ -1,6 +1,6 @@
-"""The internal HTTP interface of a replica; TLS has proven the caller before anything is read.
+"""The internal HTTP API of a replica; callers are authenticated by mutual TLS.
 
-Errors are JSON: code, message and retry_after of the error family.
+Errors are JSON with the fields `code`, `message` and `retry_after`.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Served(Protocol):
-    """The git cache behind the interface."""
+    """The git cache, as the API uses it."""
 
     def follow(self, spec: RepositorySpec) -> None: ...
 
@@ -92,9 +92,9 @@ class Served(Protocol):
 
 
 class Service:
-    """Answers replicas and control planes. `nearest` is the content that lies here.
+    """Serves replicas and control planes. `nearest` is the local content store.
 
-    `keep_live` takes the digests that a control plane still needs.
+    `keep_live` gets the digests that a control plane still needs.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Service:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI application of the internal listener.
 
-        No router and no middleware: a thousand renders are as many requests of a busy replica.
+        Uses no router and no middleware, because a busy replica serves thousands of requests.
         """
         path = scope["path"]
         name = _BUNDLE if path.startswith(_BUNDLE) else path
@@ -135,7 +135,7 @@ class Service:
         await (await _answer(verb, Request(scope, receive)))(scope, receive, send)
 
     def close(self) -> None:
-        """End all streams of states."""
+        """Ends all streams of states."""
         for stream in tuple(self._streams):
             stream.end()
 
@@ -166,7 +166,7 @@ class Service:
         return _json(messages.RENDERED.encode(rendered))
 
     async def _artefact(self, request: Request) -> Response:
-        """A render with its bundle, if that is small: a replica that asks is asked for it next."""
+        """Returns a render, with its bundle if that is small: the caller needs it next."""
         asked = messages.REQUEST.decode(await _body(request))
         rendered = await self._cache.render(asked, only_here=True)
         parts = [messages.RENDERED.encode(rendered)]
@@ -186,7 +186,9 @@ class Service:
 
     async def _keep(self, request: Request) -> Response:
         contents = messages.split_contents(await _body(request, MAX_COPIES))
-        await asyncio.gather(*(self._nearest.put(digest_of(one), one) for one in contents))
+        await asyncio.gather(
+            *(self._nearest.put(digest_of(content), content) for content in contents)
+        )
         return Response(status_code=204)
 
     async def _keep_made(self, request: Request) -> Response:
@@ -225,7 +227,7 @@ class Service:
 
     async def _members(self, request: Request) -> Response:
         me, members = self._cache.company()
-        told = messages.Company(me.address, tuple(one.address for one in members))
+        told = messages.Company(me.address, tuple(member.address for member in members))
         return _json(messages.COMPANY.encode(told))
 
     def _tell(self, state: RepositoryState) -> None:
@@ -234,7 +236,7 @@ class Service:
 
 
 class _Stream:
-    """What one listener has not been told yet: the newest state of each repository."""
+    """The unsent states of one listener: the newest of each repository."""
 
     def __init__(self, states: Collection[RepositoryState]) -> None:
         self._waiting = {state.repository_id: state for state in states}
@@ -250,11 +252,14 @@ class _Stream:
         self._wake.set()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """States as lines; an empty line when there was none for a while."""
+        """Yields states as lines; an empty line as keep-alive."""
         while not self._ended:
             waiting, self._waiting = self._waiting, {}
             self._wake.clear()
-            yield b"".join(messages.STATE.encode(one) + b"\n" for one in waiting.values()) or b"\n"
+            yield (
+                b"".join(messages.STATE.encode(state) + b"\n" for state in waiting.values())
+                or b"\n"
+            )
             try:
                 async with asyncio.timeout(IDLE_SECONDS / 3):
                     await self._wake.wait()
@@ -263,7 +268,7 @@ class _Stream:
 
 
 async def _answer(verb: Endpoint, request: Request) -> Response:
-    """What a verb answers, its errors included."""
+    """Runs an endpoint and converts its errors to responses."""
     try:
         return await verb(request)
     except PeerAway as error:
@@ -274,7 +279,7 @@ async def _answer(verb: Endpoint, request: Request) -> Response:
         return Response(status_code=400)
     except Exception:
         log.exception("internal request failed", path=request.url.path)
-        return _problem(TowlineError("internal error; the replica's log has it"), 500)
+        return _problem(TowlineError("internal error; see the replica's log"), 500)
 
 
 async def _unknown(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The sockets of a client, so that none outlives it."""
+"""Tracks the sockets of a client, so that it can close all of them."""
 
 import asyncio
 import socket
@@ -7,35 +7,35 @@ from typing import Any
 from weakref import WeakSet
 
 _TURNS = 20
-"""Of the event loop: the end of a stream is there at once, and goes through TLS to the socket."""
+"""Turns of the event loop to wait: the end of a stream passes through TLS to the socket."""
 
 
 class OpenSockets:
-    """Makes sockets for a connector, and ends those that it has left.
+    """Makes sockets for a connector and closes the remaining ones.
 
-    A connection over TLS stays until the other side has said farewell too, which one that stands
-    still never does; a connector has forgotten it by then.
+    A TLS connection stays open until the peer answers the close notification, which a hanging
+    peer never does; by then the connector no longer tracks it.
     """
 
     def __init__(self) -> None:
         self._made: WeakSet[socket.socket] = WeakSet()
 
     def make(self, address: tuple[Any, ...]) -> socket.socket:
-        """A socket for an address as `getaddrinfo` gives it."""
+        """Makes a socket for a result of `getaddrinfo`."""
         family, kind, protocol, *_ = address
         one = socket.socket(family, kind, protocol)
         self._made.add(one)
         return one
 
     async def end(self) -> None:
-        """Cut off what is open; returns when the event loop has closed it."""
-        for one in self._open():
+        """Shuts down open sockets and waits until the event loop has closed them."""
+        for opened in self._open():
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                opened.shutdown(socket.SHUT_RDWR)
         for _ in range(_TURNS):
             if not self._open():
                 break
             await asyncio.sleep(0)
 
     def _open(self) -> list[socket.socket]:
-        return [one for one in self._made if one.fileno() != -1]
+        return [made for made in self._made if made.fileno() != -1]

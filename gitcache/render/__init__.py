@@ -1,4 +1,4 @@
-"""From files to objects, in worker processes that may be killed at any moment.
+"""Renders files to objects in worker processes, which can be killed at any time.
 
-No network, no git and no clock in a worker: it is given bytes and answers with bytes.
+A worker has no network, git or clock: it gets bytes and returns bytes.
 """

@@ -1,4 +1,4 @@
-"""What is read of Helm charts before they are rendered: dependencies, indexes, archives."""
+"""Reads Helm charts before a render: dependencies, indexes and archives."""
 
 import io
 import posixpath
@@ -22,46 +22,52 @@ _MOST_BYTES = 64 << 20
 
 
 def dependencies(folder: str, files: Mapping[str, bytes]) -> list[dict[str, str]]:
-    """Dependencies that a chart names and does not bring along, as name, version, repository.
+    """Lists the dependencies that are not in the chart itself, as name, version, repository.
 
-    A version that the chart's lock has wins. Invalid: a chart that cannot be read.
+    Versions in the chart's lock file win. Raises Invalid for a malformed chart.
     """
     chart = _document(files, paths.child(folder, CHART))
     listed = _dependencies_of(chart) or _dependencies_of(
         _document(files, paths.child(folder, _REQUIREMENTS), needed=False)
     )
     if len(listed) > _MOST_DEPENDENCIES:
-        raise Invalid(f"the chart names more than {_MOST_DEPENDENCIES} dependencies")
+        raise Invalid(f"the chart has more than {_MOST_DEPENDENCIES} dependencies")
     locked = {
-        one["name"]: one["version"]
+        dependency["name"]: dependency["version"]
         for name in _LOCKS
-        for one in _dependencies_of(_document(files, paths.child(folder, name), needed=False))
+        for dependency in _dependencies_of(
+            _document(files, paths.child(folder, name), needed=False)
+        )
     }
     brought = _brought(folder, files)
     return [
-        {**one, "version": locked.get(one["name"], one["version"])}
-        for one in listed
-        if one["name"] not in brought
+        {**dependency, "version": locked.get(dependency["name"], dependency["version"])}
+        for dependency in listed
+        if dependency["name"] not in brought
     ]
 
 
 def listed(folder: str, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
-    """The dependencies that a chart lists, as they are written; those without a name left out."""
+    """Returns the dependency entries of a chart, without those that have no name."""
     for file, needed in ((CHART, True), (_REQUIREMENTS, False)):
         found = _document(files, paths.child(folder, file), needed=needed).get("dependencies")
         if isinstance(found, list) and found:
-            named = (one for one in found[:_MOST_DEPENDENCIES] if isinstance(one, dict))
-            return [one for one in named if isinstance(one.get("name"), str)]
+            named = (
+                dependency
+                for dependency in found[:_MOST_DEPENDENCIES]
+                if isinstance(dependency, dict)
+            )
+            return [dependency for dependency in named if isinstance(dependency.get("name"), str)]
     return []
 
 
 def values_of(folder: str, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """A chart's own values."""
+    """Reads a chart's own values."""
     return _document(files, paths.child(folder, _VALUES), needed=False)
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Values over others: what is above wins, maps are merged."""
+    """Merges values recursively; `above` wins."""
     result = dict(below)
     for key, value in above.items():
         was = result.get(key)
@@ -71,30 +77,30 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def versions(data: bytes, name: str) -> list[dict[str, str]]:
-    """The versions of a chart in a repository's index: version, digest, url; newest first.
+    """Lists the versions of a chart in an index as version, digest and URL, newest first.
 
-    Invalid: no index, or a chart that is not in it.
+    Raises Invalid for a malformed index or an unknown chart.
     """
     try:
         documents = list(kubeyaml.load_all(data.decode("utf-8-sig"), 2))
     except (kubeyaml.YamlError, UnicodeDecodeError) as error:
-        raise Invalid(f"the chart repository's index cannot be read: {error}") from error
+        raise Invalid(f"the chart repository's index is malformed: {error}") from error
     index = documents[0][1] if documents else None
     entries = index.get("entries") if isinstance(index, dict) else None
     if not isinstance(entries, dict):
-        raise Invalid("the chart repository has no index that names charts")
+        raise Invalid("the chart repository's index has no charts")
     found = entries.get(name)
     if not isinstance(found, list) or not found:
         raise Invalid(f"the chart repository has no chart {name[:80]!r}")
-    listed = (_version(one) for one in found[:_MOST_VERSIONS])
-    return [one for one in listed if one is not None]
+    listed = (_version(entry) for entry in found[:_MOST_VERSIONS])
+    return [version for version in listed if version is not None]
 
 
 def unpack(data: bytes) -> dict[str, bytes]:
-    """The files of a chart archive, without the folder that holds them all.
+    """Unpacks a chart archive in memory, without its top-level folder.
 
-    Only plain files are taken. Invalid: no archive, a path that leaves it, a link, or one that
-    grows beyond the bounds; nothing is ever written to a disk here.
+    Accepts only regular files. Raises Invalid for a malformed archive, links, paths outside of
+    it, and content beyond the limits.
     """
     files: dict[str, bytes] = {}
     free = _MOST_BYTES
@@ -108,12 +114,14 @@ def unpack(data: bytes) -> dict[str, bytes]:
                 free -= member.size
                 content = archive.extractfile(member) if member.isreg() and free >= 0 else None
                 if content is None:
-                    raise Invalid("the chart's archive holds a link, a device or too much")
+                    raise Invalid(
+                        "the chart's archive contains a link or a device, or is too large"
+                    )
                 files[_inside(member.name)] = content.read()
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
-        raise Invalid("the chart's archive cannot be read") from error
+        raise Invalid("the chart's archive is malformed") from error
     if CHART not in files:
-        raise Invalid(f"the chart's archive holds no {CHART}")
+        raise Invalid(f"the chart's archive contains no {CHART}")
     return files
 
 
@@ -122,24 +130,24 @@ def _inflate(data: bytes) -> bytes:
     try:
         plain = stream.decompress(data, _MOST_BYTES + 1)
     except zlib.error as error:
-        raise Invalid("the chart's archive cannot be read") from error
+        raise Invalid("the chart's archive is malformed") from error
     if len(plain) > _MOST_BYTES:
         raise Invalid(f"the chart's archive unpacks to more than {_MOST_BYTES:,} bytes")
     return plain
 
 
 def _inside(name: str) -> str:
-    """A member's path below the chart's one folder."""
+    """Returns a member's path below the chart's top-level folder."""
     _, slash, inside = name.removeprefix("./").partition("/")
     odd = "\\" in name or "\0" in name or name.startswith("/") or len(name) > 1024
     normal = posixpath.normpath(inside) if inside else ""
     if odd or not slash or normal != inside or normal.startswith(("..", "/")):
-        raise Invalid("the chart's archive holds a path that leaves it")
+        raise Invalid("the chart's archive contains a path outside of it")
     return inside
 
 
 def _brought(folder: str, files: Mapping[str, bytes]) -> set[str]:
-    """Names of the charts below `charts/`: folders, and archives by their file's name."""
+    """Names the charts below `charts/`: folders, and archives by file name."""
     prefix = f"{paths.child(folder, 'charts')}/"
     names = set()
     for path in files:
@@ -156,7 +164,7 @@ def _brought(folder: str, files: Mapping[str, bytes]) -> set[str]:
 def _document(files: Mapping[str, bytes], path: str, *, needed: bool = True) -> dict[str, Any]:
     if path not in files:
         if needed:
-            raise Invalid(f"{path}: there is no such file, so this folder is no Helm chart")
+            raise Invalid(f"{path}: not found, so this folder is not a Helm chart")
         return {}
     try:
         documents = list(kubeyaml.load_all(files[path].decode("utf-8-sig"), 2))
@@ -164,7 +172,7 @@ def _document(files: Mapping[str, bytes], path: str, *, needed: bool = True) -> 
         raise Invalid(f"{path}, {error}") from error
     value = documents[0][1] if documents else {}
     if not isinstance(value, dict):
-        raise Invalid(f"{path}, line 1: a map is needed here")
+        raise Invalid(f"{path}, line 1: expected a map")
     return value
 
 
@@ -174,9 +182,9 @@ def _dependencies_of(value: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _named(listed: list[Any]) -> Iterator[dict[str, str]]:
-    for one in listed:
-        if isinstance(one, dict) and isinstance(one.get("name"), str):
-            yield {key: str(one.get(key) or "") for key in ("name", "version", "repository")}
+    for dependency in listed:
+        if isinstance(dependency, dict) and isinstance(dependency.get("name"), str):
+            yield {key: str(dependency.get(key) or "") for key in ("name", "version", "repository")}
 
 
 def _version(one: Any) -> dict[str, str] | None:

@@ -1,6 +1,6 @@
-"""Messages between the cache and its workers: a JSON header, then named blobs of bytes.
+"""Messages between the git cache and its workers: a JSON header, then named blobs.
 
-Nothing is ever unpickled: what a worker sends is not trusted.
+No pickle, because data from workers is not trusted.
 """
 
 import struct
@@ -15,7 +15,7 @@ MAX_HEADER = 8 << 20
 
 
 class BadMessage(ValueError):
-    """Bytes that are no message, or one beyond the limits."""
+    """A malformed message, or one beyond the limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Message:
 
 
 def encode(fields: Mapping[str, Any], blobs: Mapping[str, bytes] | None = None) -> bytes:
-    """The bytes of a message: length of the header, header, blobs in the header's order."""
+    """Encodes a message: length of the header, header, blobs in the header's order."""
     blobs = blobs or {}
     sizes = [[name, len(data)] for name, data in blobs.items()]
     header = orjson.dumps({"fields": dict(fields), "blobs": sizes})
@@ -35,7 +35,7 @@ def encode(fields: Mapping[str, Any], blobs: Mapping[str, bytes] | None = None) 
 
 
 def header_length(prefix: bytes) -> int:
-    """The length of the header that follows. BadMessage: beyond the limit."""
+    """Decodes the length of the header. Raises BadMessage beyond the limit."""
     (length,) = LENGTH.unpack(prefix)
     if length > MAX_HEADER:
         raise BadMessage(f"a header of {length} bytes")
@@ -45,7 +45,7 @@ def header_length(prefix: bytes) -> int:
 def parse_header(
     data: bytes, max_bytes: int
 ) -> tuple[Mapping[str, Any], Sequence[tuple[str, int]]]:
-    """Fields, and name and size of each blob. BadMessage: no header, or too many bytes."""
+    """Decodes fields, and name and size of each blob. Raises BadMessage."""
     try:
         header = orjson.loads(data)
         sizes = [(str(name), int(size)) for name, size in header["blobs"]]

@@ -1,4 +1,4 @@
-"""Helm: values merged, a chart's templates rendered, hooks kept or dropped."""
+"""Renders Helm charts: merges values, renders templates, keeps or drops hooks."""
 
 import hashlib
 import tempfile
@@ -27,12 +27,12 @@ Files = Mapping[str, bytes]
 
 
 class Engine(Protocol):
-    """Something that renders the files of a chart, given by their path in it."""
+    """Renders the files of a chart, given by their path in it."""
 
     def render(
         self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
     ) -> str | dict[str, str]:
-        """Texts by template, or all in one. Invalid: what Helm says is wrong."""
+        """Returns texts by template, or one text. Raises Invalid with Helm's error."""
         ...
 
 
@@ -42,7 +42,10 @@ def build(
     recorder: Recorder,
     settings: Mapping[str, Any],
 ) -> list[KubeObject]:
-    """The objects of a chart: CRDs first, then templates by path. Invalid: names template, line."""
+    """Renders a chart to objects: CRDs first, then templates by path.
+
+    Raises Invalid, naming template and line.
+    """
     wanted, root = job["helm"], job["root"]
     files = _with_archives(job["archives"], files)
     inside = {path: data for path, data in files.items() if paths.below(path, root)}
@@ -56,11 +59,11 @@ def build(
     engine = _engine(job["command"], settings)
     texts = engine.render(chart, values, options, Path(settings["scratch"]))
     found = [*_crds(chart, values, wanted), *_rendered(texts)]
-    return manifests.collect(one for one in found if _is_kept(one, wanted))
+    return manifests.collect(located for located in found if _is_kept(located, wanted))
 
 
 def _with_archives(archives: Mapping[str, str], files: Files) -> Mapping[str, bytes]:
-    """The files with fetched chart archives unpacked to where they belong."""
+    """Unpacks fetched chart archives into their target folders."""
     if not archives:
         return files
     result = {path: data for path, data in files.items() if path not in archives}
@@ -76,7 +79,7 @@ def _relative(files: Files, root: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _values(job: Mapping[str, Any], files: Files, recorder: Recorder) -> dict[str, Any]:
-    """Values files in their order, then inline values; later ones win, maps are merged."""
+    """Merges values files in order, then inline values; later ones win."""
     result: dict[str, Any] = {}
     for path in job["values"]:
         data = files[path]
@@ -91,20 +94,20 @@ def _values(job: Mapping[str, Any], files: Files, recorder: Recorder) -> dict[st
 
 def _parsed(path: str, data: bytes) -> dict[str, Any]:
     if len(data) > manifests.MAX_FILE_BYTES:
-        raise Invalid(f"{path}: {len(data):,} bytes; {manifests.MAX_FILE_BYTES:,} at most")
+        raise Invalid(f"{path}: {len(data):,} bytes; the limit is {manifests.MAX_FILE_BYTES:,}")
     try:
         documents = [value for _, value in kubeyaml.load_all(data.decode("utf-8-sig"), 2)]
     except (kubeyaml.YamlError, UnicodeDecodeError) as error:
         raise Invalid(f"{path}, {error}") from error
-    if len(documents) > 1 or not all(isinstance(one, dict) for one in documents):
-        raise Invalid(f"{path}, line 1: values are one map of names to values")
+    if len(documents) > 1 or not all(isinstance(document, dict) for document in documents):
+        raise Invalid(f"{path}, line 1: values must be a single map")
     return documents[0] if documents else {}
 
 
 def _capabilities(files: Files, values: Mapping[str, Any], recorder: Recorder) -> dict[str, Any]:
-    """What the chart may know of the cluster, read only where it asks for it.
+    """Returns the cluster's version and APIs, only if the chart uses them.
 
-    A chart inside the chart as an archive may ask, so it counts as asking.
+    A packed subchart counts as a use, because it may use them.
     """
     packed = any(path.endswith(".tgz") for path in files)
     texts = (*files.values(), orjson.dumps(values))
@@ -113,14 +116,14 @@ def _capabilities(files: Files, values: Mapping[str, Any], recorder: Recorder) -
     version = recorder.value("cluster", "currentVersion")
     apis = recorder.value("cluster", "apiVersions")
     known = {"kube_version": str(version).removeprefix("v")} if version else {}
-    return {**known, "api_versions": [str(one) for one in apis]} if apis else known
+    return {**known, "api_versions": [str(api) for api in apis]} if apis else known
 
 
 def _crds(
     chart: Files, values: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> Iterator[manifests.Located]:
-    """Objects of `crds/` of a chart and of those in it that are on; none is a template."""
-    found = [one for one in sorted(chart) if _is_crd(one.split("/"))]
+    """Yields the objects in `crds/` of a chart and its enabled subcharts, without templating."""
+    found = [path for path in sorted(chart) if _is_crd(path.split("/"))]
     if wanted["ignore_crds"] or not found:
         return
     off = subcharts.switched_off(chart, values)
@@ -152,7 +155,7 @@ def _is_kept(item: manifests.Located, wanted: Mapping[str, Any]) -> bool:
     hook = annotations.get(_HOOK) if isinstance(annotations, dict) else None
     if not hook:
         return True
-    events = {one.strip() for one in str(hook).split(",")}
+    events = {event.strip() for event in str(hook).split(",")}
     return not wanted["ignore_hooks"] and not events <= _TESTS
 
 
@@ -162,21 +165,21 @@ def _engine(command: Sequence[str], settings: Mapping[str, Any]) -> Engine:
 
 @cache
 def _library(memory: int) -> "_Library":
-    """Loaded at the first chart: a Go runtime reserves address space that it does not use."""
+    """Loads the library at the first chart: its Go runtime reserves unused address space."""
     sandbox.raise_memory_limit()
     try:
         import helm_python
         from helm_python import _native
     except ImportError as error:
         raise Unavailable(
-            "this service needs Helm: install towline[helm], or put `helm` on the PATH"
+            "this service needs Helm: install towline[helm], or add `helm` to the PATH"
         ) from error
     sandbox.limit_memory_from_here(memory)
     return _Library(helm_python, _native)
 
 
 class _Library:
-    """Helm's own engine in this process; the charts used last stay loaded."""
+    """Helm's engine as a library; the most recently used charts stay loaded."""
 
     def __init__(self, api: Any, native: Any) -> None:
         self._api = api
@@ -186,10 +189,10 @@ class _Library:
     def render(
         self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
     ) -> dict[str, str]:
-        """As `Engine.render`."""
+        """Implements `Engine.render`."""
         loaded = self._load(chart, scratch)
         try:
-            # The public method knows no version of the cluster; the call beneath it does.
+            # The public method does not accept a cluster version; the underlying call does.
             text = self._native.call_string(
                 "helm_render",
                 loaded._raw(),
@@ -226,7 +229,7 @@ def _fingerprint(chart: Files) -> bytes:
 
 
 class _Command:
-    """The `helm` of this machine."""
+    """The `helm` command of this machine."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
@@ -234,7 +237,7 @@ class _Command:
     def render(
         self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
     ) -> str:
-        """As `Engine.render`."""
+        """Implements `Engine.render`."""
         with tempfile.TemporaryDirectory(dir=scratch, prefix="h") as name:
             home = Path(name)
             materialise(home / "chart", chart)
@@ -247,8 +250,8 @@ class _Command:
         arguments += ["--values", str(home / "values.json")]
         if "kube_version" in options:
             arguments += ["--kube-version", options["kube_version"]]
-        for one in options.get("api_versions", ()):
-            arguments += ["--api-versions", one]
+        for api in options.get("api_versions", ()):
+            arguments += ["--api-versions", api]
         command = [*self._command, *arguments, "--", options["name"], str(chart)]
         code, output, errors = run_tool(command, home, chart)
         if code:
@@ -257,7 +260,7 @@ class _Command:
 
 
 def _told(text: str, chart: Path | None = None) -> str:
-    """Helm's words without paths of this machine."""
+    """Helm's error without local paths."""
     plain = text.strip().removeprefix("Error: ")
     if chart is not None:
         plain = plain.replace(f"{chart}/", "").replace(str(chart), ".")

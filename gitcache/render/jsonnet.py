@@ -1,4 +1,4 @@
-"""Jsonnet: one entry file, imports inside the commit, parameters as external variables."""
+"""Renders Jsonnet: one entry file, imports within the commit, parameters as variables."""
 
 import posixpath
 import re
@@ -20,14 +20,14 @@ _IMPORT = re.compile(rb"""\bimport(?:str|bin)?\s*@?("(?:[^"\\\n]|\\.)*"|'(?:[^'\
 _FUNCTION = re.compile(r"^function\s*\(([^()]*)\)", re.MULTILINE)
 _MAX_DEPTH = 20
 _MAX_TOLD = 2000
-# Names of files begin with it towards the library, which would take others for its own folder's.
+# Prefix of file names for the library, which would resolve others in its working directory.
 _ROOT = "/commit/"
 
 
 def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
-    """Paths that the sources of a folder import, relative to the repository; sorted.
+    """Lists the paths that a folder's sources import, relative to the repository and sorted.
 
-    Texts in comments that look like imports count too; what is not there is left out later.
+    Includes imports in comments; the caller drops missing files later.
     """
     found = set()
     for path, data in files.items():
@@ -40,16 +40,16 @@ def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
 
 
 def build(root: str, files: Mapping[str, bytes], recorder: Recorder) -> list[KubeObject]:
-    """The objects of `main.jsonnet` in the folder `root`. Invalid: names file and line."""
+    """Renders `main.jsonnet` in the folder `root`. Raises Invalid, naming file and line."""
     entry = paths.child(root, ENTRY)
     if entry not in files:
-        raise Invalid(f"{entry}: there is no such file, and it is what Jsonnet starts at")
+        raise Invalid(f"{entry}: not found; it is the entry file of Jsonnet")
     source = _text(entry, files[entry])
     result = _evaluated(entry, files, _variables(files, recorder), _arguments(source, recorder))
     try:
         value = manifests.load_json(result)
     except kubeyaml.YamlError as error:
-        raise Invalid(f"{entry}: the result cannot be read: {error}") from error
+        raise Invalid(f"{entry}: the result is malformed: {error}") from error
     return manifests.collect(_objects(value, entry, 0))
 
 
@@ -59,7 +59,7 @@ def _evaluated(
     variables: Mapping[str, str],
     arguments: Mapping[str, str],
 ) -> str:
-    """The result as JSON; the one place that knows the library, loaded when it is needed."""
+    """Evaluates the entry to JSON with the library, which is imported on demand."""
     import rjsonnet
 
     try:
@@ -78,7 +78,7 @@ def _evaluated(
 
 
 class _Imports:
-    """Finds what is imported among the files, and nothing else."""
+    """Resolves imports among the given files only."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = files
@@ -87,12 +87,12 @@ class _Imports:
         place = folder.removeprefix(_ROOT.rstrip("/")).strip("/")
         inside = name.removeprefix(_ROOT) if name.startswith(_ROOT) else paths.join(place, name)
         if inside is None or inside not in self._files:
-            raise RuntimeError(f"{name[:200]} is not in this commit beside what imports it")
+            raise RuntimeError(f"{name[:200]} is imported but is not in this commit")
         return _ROOT + inside, _text(inside, self._files[inside])
 
 
 def _variables(files: Mapping[str, bytes], recorder: Recorder) -> dict[str, str]:
-    """Parameters that a source names in quotes, whole (`cluster`) or by path (`cluster.handle`)."""
+    """Returns parameters that a source names in quotes: `cluster` or `cluster.handle`."""
     sources = [data for path, data in files.items() if path.endswith(SUFFIXES)]
     return {
         name: orjson.dumps(plain(recorder.value(*parts))).decode()
@@ -102,7 +102,7 @@ def _variables(files: Mapping[str, bytes], recorder: Recorder) -> dict[str, str]
 
 
 def _names(recorder: Recorder) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """All that can be asked for by name, without counting as read."""
+    """Lists all parameter names without recording a read."""
     for name, value in dict.items(recorder.root):
         yield name, (name,)
         if isinstance(value, dict):
@@ -111,7 +111,7 @@ def _names(recorder: Recorder) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _arguments(source: str, recorder: Recorder) -> dict[str, str]:
-    """Arguments of an entry that is a function, written at the beginning of a line."""
+    """Returns the arguments of an entry whose function starts at the beginning of a line."""
     match = _FUNCTION.search(source)
     if match is None:
         return {}
@@ -123,17 +123,17 @@ def _arguments(source: str, recorder: Recorder) -> dict[str, str]:
 
 
 def _objects(value: Any, where: str, depth: int) -> Iterator[manifests.Located]:
-    """Objects of a result: one, a list, or a map of names to either."""
+    """Yields the objects of a result: an object, a list, or a map of either."""
     if depth > _MAX_DEPTH:
         raise Invalid(f"{where}: objects are nested too deeply")
     if isinstance(value, dict) and "kind" in value and "apiVersion" in value:
         yield from manifests.flatten(value, where)
     elif isinstance(value, dict):
-        for key, one in value.items():
-            yield from _objects(one, f"{where}, {key[:80]}", depth + 1)
+        for key, inner in value.items():
+            yield from _objects(inner, f"{where}, {key[:80]}", depth + 1)
     elif isinstance(value, list):
-        for number, one in enumerate(value, 1):
-            yield from _objects(one, f"{where}, item {number}", depth + 1)
+        for number, inner in enumerate(value, 1):
+            yield from _objects(inner, f"{where}, item {number}", depth + 1)
     elif value is not None:
         raise Invalid(f"{where}: not a Kubernetes object")
 
@@ -146,7 +146,7 @@ def _text(path: str, data: bytes) -> str:
 
 
 def _told(text: str) -> str:
-    """The first lines of a trace in one."""
+    """Joins the first lines of an error trace."""
     plain_text = text.replace(_ROOT, "").removeprefix("import_callback error: ")
     plain_text = plain_text.removeprefix("RuntimeError: ").removeprefix("Invalid: ")
     lines = [line.strip() for line in plain_text[:_MAX_TOLD].splitlines()[:4]]

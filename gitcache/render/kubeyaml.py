@@ -1,7 +1,7 @@
-"""YAML as the Kubernetes API server reads it: YAML 1.1 by go-yaml's rules, into JSON values.
+"""Reads YAML like the Kubernetes API server: YAML 1.1 by go-yaml's rules, as JSON values.
 
-Differences to PyYAML's own loaders: `y` and `on` are booleans, `1e3` is a number, `12:30:45` and
-dates are text, keys become text, a repeated key is an error, aliases cannot grow without bound.
+Differences to PyYAML's loaders: `y` and `on` are booleans, `1e3` is a number, `12:30:45` and
+dates are text, keys become text, a repeated key is an error, and alias expansion is bounded.
 """
 
 import json
@@ -34,11 +34,11 @@ _MAX_PLAIN_FLOAT = 1e21
 
 
 class YamlError(ValueError):
-    """Text that is not a sequence of JSON-like values; says where (line from 1) and why."""
+    """Malformed YAML; the message gives the line, from 1, and the reason."""
 
 
 class _Loader(yaml.CSafeLoader):
-    """The C parser with go-yaml's table of plain scalars."""
+    """The C parser with go-yaml's rules for plain scalars."""
 
     yaml_implicit_resolvers: dict = {}
 
@@ -69,7 +69,7 @@ for _name, _pattern, _first in _RESOLVERS:
 
 
 def load_all(text: str, max_documents: int) -> Iterator[tuple[int, Any]]:
-    """Each document that is not empty, with the line it starts at. YamlError: see there."""
+    """Yields each non-empty document and its first line. Raises YamlError."""
     loader = _Loader(text)
     try:
         yield from _documents(loader, max_documents)
@@ -99,9 +99,9 @@ def _documents(loader: Any, max_documents: int) -> Iterator[tuple[int, Any]]:
 
 
 class _Document:
-    """Builds one document's value from the parser's events, counting what aliases make of it.
+    """Builds the value of one document from parser events; counts values in expanded aliases.
 
-    Events rather than nodes: the library's own composer recurses without bound in C.
+    Uses events instead of nodes, because the library's composer recurses without limit in C.
     """
 
     def __init__(self, loader: Any) -> None:
@@ -111,7 +111,7 @@ class _Document:
         self._anchors: dict[str, tuple[Any, int]] = {}
 
     def value(self, event: Any, depth: int) -> Any:
-        """The value that begins with an event."""
+        """Builds the value that begins with an event."""
         if isinstance(event, AliasEvent):
             return self._aliased(event)
         before = self._values
@@ -165,21 +165,21 @@ class _Document:
                 continue
             key = _key(event, self.value(event, depth + 1))
             if key in result:
-                raise _error(event, f"the key {key[:80]!r} is there twice")
+                raise _error(event, f"duplicate key {key[:80]!r}")
             result[key] = self.value(self._next(), depth + 1)
-        for one in merged:
-            result = {**one, **result}
+        for values in merged:
+            result = {**values, **result}
         return result
 
 
 def _check_collection(event: Any, kind: str) -> None:
     if event.tag not in {None, "!", _CORE + kind}:
-        raise _error(event, f"the tag {event.tag[:40]!r} is not known")
+        raise _error(event, f"unknown tag {event.tag[:40]!r}")
 
 
 def _mergeable(event: Any, value: Any) -> list[dict[str, Any]]:
     maps = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, dict) for one in maps):
+    if not all(isinstance(item, dict) for item in maps):
         raise _error(event, "`<<` needs a map or a list of maps")
     return maps
 
@@ -200,7 +200,7 @@ def _scalar(event: ScalarEvent, tag: str) -> Any:
             return number(text)
     except ValueError as error:
         raise _error(event, _number_problem(text, error)) from error
-    raise _error(event, f"the tag {tag[:40]!r} is not known")
+    raise _error(event, f"unknown tag {tag[:40]!r}")
 
 
 def _number_problem(text: str, error: ValueError) -> str:
@@ -214,7 +214,7 @@ def _key(event: Any, value: Any) -> str:
 
 
 def integer(text: str) -> float:
-    """A YAML 1.1 integer; beyond 64 bits it is a float, as in Go."""
+    """Parses a YAML 1.1 integer; beyond 64 bits it becomes a float, as in Go."""
     digits = text.replace("_", "")
     sign = -1 if digits.startswith("-") else 1
     digits = digits.lstrip("+-")
@@ -224,7 +224,7 @@ def integer(text: str) -> float:
     elif len(digits) > 1 and digits[0] == "0":
         value = sign * int(digits, 8)
     else:
-        # Python bounds the digits it converts, so that a long text cannot take long.
+        # Python limits the digits that it converts, because long conversions are slow.
         value = sign * int(digits) if len(digits) < 4000 else 0
     if _MIN_INT64 <= value <= _MAX_UINT64 and len(digits) < 4000:
         return value
@@ -232,16 +232,16 @@ def integer(text: str) -> float:
 
 
 def number(text: str) -> float:
-    """A float in the form in which Go writes it as JSON: whole numbers without a fraction."""
+    """Parses a float as Go writes it in JSON: whole numbers without a fraction."""
     plain = text.replace("_", "").lower()
     value = float(plain.replace(".inf", "inf").replace(".nan", "nan"))
     return json_number(value)
 
 
 def json_number(value: float) -> float:
-    """The value as JSON has it. ValueError: infinity or NaN."""
+    """Converts a float to JSON. Raises ValueError for infinity and NaN."""
     if not math.isfinite(value):
-        raise ValueError("infinity and NaN are no JSON numbers")
+        raise ValueError("infinity and NaN are not JSON numbers")
     if value == math.floor(value) and abs(value) < _MAX_PLAIN_FLOAT:
         whole = int(value)
         return whole if _MIN_INT64 <= whole <= _MAX_UINT64 else value

@@ -1,4 +1,4 @@
-"""Kustomize: what a kustomization refers to, and running the tool on files on a scratch disk."""
+"""Renders kustomizations: finds their references and runs kustomize on a scratch disk."""
 
 import os
 import posixpath
@@ -33,11 +33,11 @@ _REMOTE = re.compile(
     r"^[a-zA-Z][a-zA-Z0-9+.-]*::?//|^[\w.-]+@[\w.-]+:|^(github\.com|gitlab\.com|bitbucket\.org)[/:]"
     r"|://|^git::|[?&](ref|version|timeout|submodules)=|(?<=[^/])//|\.git(/|\?|$)"
 )
-# kubectl logs its failure with the time and its own process id.
+# kubectl logs its failure with time and process id.
 _KLOG = re.compile(
     r'^E\d{4} [^]]*\] "command failed" err=(?:"(?P<line>.*?)"?|<\s*(?P<lines>.*?)\s*>?)$', re.DOTALL
 )
-# What is left of a path of this machine leads out of the files that were given to the tool.
+# A remaining absolute path means a file outside of the tool's input.
 _OUTSIDE = re.compile(
     r"\b(security; file|failure on|l?stat|open|read|root|directory) '?/"
     r"|'/[^']*' must (be a directory|resolve)"
@@ -45,10 +45,10 @@ _OUTSIDE = re.compile(
 
 
 def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
-    """Paths that the kustomizations at and below `folder` name, relative to the repository.
+    """Lists the paths that kustomizations at and below `folder` name, relative to the repository.
 
-    Sorted, including paths that leave the repository (they start with `../`). Invalid: a
-    kustomization cannot be read, or names something on the network.
+    Sorted, including paths outside the repository, which start with `../`. Raises Invalid for a
+    malformed kustomization or one with network references.
     """
     found = set()
     for path, data in sorted(files.items()):
@@ -63,9 +63,9 @@ def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
 def build(
     root: str, files: Mapping[str, bytes], command: Sequence[str], scratch: Path
 ) -> list[KubeObject]:
-    """Run kustomize at the folder `root` on a private copy of the files.
+    """Runs kustomize in the folder `root` of a private copy of the files.
 
-    Invalid: what the tool says is wrong with the files, without paths of this machine.
+    Raises Invalid with the tool's error, without local paths.
     """
     with tempfile.TemporaryDirectory(dir=scratch, prefix="k") as name:
         top = Path(name) / "repository"
@@ -88,33 +88,37 @@ def _checked(path: str, data: bytes) -> Iterator[str]:
             raise Invalid(f"{path}: not a kustomization")
         for name in _PLUGINS:
             if value.get(name):
-                raise Invalid(f"{path}: `{name}` is not supported here")
+                raise Invalid(f"{path}: `{name}` is not supported")
         for reference in _named(value):
             if _REMOTE.search(reference):
                 raise Invalid(
-                    f"{path}: {reference[:120]!r} is not in this repository; rendering has no "
-                    "network, so put it into the repository"
+                    f"{path}: {reference[:120]!r} is a remote reference; rendering has no "
+                    "network access, so add it to the repository"
                 )
             yield reference
 
 
 def _named(kustomization: Mapping[str, Any]) -> Iterator[str]:
-    """Every text of a kustomization that kustomize takes for a path."""
+    """Yields every value of a kustomization that kustomize treats as a path."""
     for name in _LISTS:
-        yield from (one for one in _list(kustomization.get(name)) if _is_path(one))
+        yield from (item for item in _list(kustomization.get(name)) if _is_path(item))
     for name in _WITH_PATH:
-        for one in _list(kustomization.get(name)):
-            if isinstance(one, dict) and isinstance(one.get("path"), str):
-                yield one["path"]
+        for item in _list(kustomization.get(name)):
+            if isinstance(item, dict) and isinstance(item.get("path"), str):
+                yield item["path"]
     for name in _GENERATORS:
-        for one in _list(kustomization.get(name)):
-            if isinstance(one, dict):
-                files = [*_list(one.get("files")), *_list(one.get("envs")), one.get("env")]
+        for generator in _list(kustomization.get(name)):
+            if isinstance(generator, dict):
+                files = [
+                    *_list(generator.get("files")),
+                    *_list(generator.get("envs")),
+                    generator.get("env"),
+                ]
                 yield from (_file_source(str(item)) for item in files if item)
 
 
 def _file_source(item: str) -> str:
-    """The path of a generator's `path` or `key=path`."""
+    """Returns the path of a generator's `path` or `key=path`."""
     _, equals, path = item.partition("=")
     return path if equals and not _REMOTE.search(item) else item
 
@@ -143,6 +147,6 @@ def _told(stderr: bytes, top: Path) -> str:
     for place in (os.path.realpath(top), str(top)):
         text = text.replace(f"{place}/", "").replace(place, ".")
     if _OUTSIDE.search(text):
-        # Nobody learns whether there is such a file.
-        text = "something names a file that is not in this repository"
+        # Do not reveal the existence of local files.
+        text = "a reference leads to a file outside of this repository"
     return "kustomize: " + "".join(char if char.isprintable() else " " for char in text)

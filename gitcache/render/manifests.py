@@ -1,4 +1,4 @@
-"""Manifest files to objects: parsing, flattening of lists, and what every object must have."""
+"""Reads manifest files: parses objects, flattens lists, checks required fields."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,16 +15,16 @@ MAX_FILE_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """An object and where it was read: `web/deploy.yaml, line 12`."""
+    """An object and its location: `web/deploy.yaml, line 12`."""
 
     one: KubeObject
     where: str
 
 
 def parse(path: str, data: bytes) -> Iterator[Located]:
-    """The objects of one file. Invalid: names file and line."""
+    """Parses the objects of one file. Raises Invalid, naming file and line."""
     if len(data) > MAX_FILE_BYTES:
-        raise Invalid(f"{path}: {len(data):,} bytes; {MAX_FILE_BYTES:,} at most")
+        raise Invalid(f"{path}: {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -36,13 +36,13 @@ def parse(path: str, data: bytes) -> Iterator[Located]:
 
 
 def collect(located: Iterable[Located]) -> list[KubeObject]:
-    """All objects in order. Invalid: one is incomplete, there twice, or there is none."""
+    """Collects objects in order. Raises Invalid for incomplete, duplicate or no objects."""
     seen: dict[tuple[str, str, str, str], str] = {}
     objects = []
     for item in located:
         key = _identity(item)
         if key in seen:
-            raise Invalid(f"{describe(item.one)} is there twice: {seen[key]} and {item.where}")
+            raise Invalid(f"{describe(item.one)} is defined twice: {seen[key]} and {item.where}")
         seen[key] = item.where
         objects.append(item.one)
         if len(objects) > MAX_OBJECTS:
@@ -68,7 +68,7 @@ def _with_place(error: kubeyaml.YamlError) -> str:
 
 
 def load_json(text: str) -> Any:
-    """JSON with the same rules as YAML here: no repeated keys, numbers as Go writes them."""
+    """Parses JSON with the rules of `kubeyaml`: no duplicate keys, numbers as in Go."""
     try:
         return json.loads(
             text,
@@ -90,23 +90,23 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} is there twice")
+        raise ValueError(f"duplicate key {twice!r}")
     return result
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def flatten(value: Any, where: str) -> Iterator[Located]:
-    """An object, or the objects of a list. Invalid: neither."""
+    """Yields an object, or the objects of a list. Raises Invalid for other values."""
     if not isinstance(value, dict):
         raise Invalid(f"{where}: not a Kubernetes object but {_kind_of(value)}")
     kind = value.get("kind")
     items = value.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
-        for number, one in enumerate(items, 1):
-            yield from flatten(one, f"{where}, item {number}")
+        for number, item in enumerate(items, 1):
+            yield from flatten(item, f"{where}, item {number}")
         return
     yield Located(value, where)
 
@@ -145,7 +145,7 @@ def _kind_of(value: Any) -> str:
 
 
 def read_folder(folder: str, files: Mapping[str, bytes]) -> list[KubeObject]:
-    """RAW rendering: every manifest of the folder and below, by sorted path, no dot files."""
+    """Renders RAW: all manifests in and below the folder, by sorted path, without dot files."""
     return collect(
         located
         for path in sorted(files)
@@ -155,7 +155,7 @@ def read_folder(folder: str, files: Mapping[str, bytes]) -> list[KubeObject]:
 
 
 def is_manifest(folder: str, path: str) -> bool:
-    """Whether RAW rendering of `folder` reads the file at `path` (both relative to the root)."""
+    """True if RAW rendering of `folder` reads `path` (both relative to the root)."""
     inside = path.removeprefix(f"{folder}/") if folder else path
     hidden = any(part.startswith(".") for part in inside.split("/"))
     return path.endswith(MANIFEST_SUFFIXES) and not hidden and (not folder or inside != path)

@@ -1,4 +1,4 @@
-"""Parameters that remember which of them were read, so that a render depends on no others."""
+"""Parameters that record which of them a render reads, and so depends on."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ Path = tuple[str, ...]
 
 
 class Recorder:
-    """Hands out parameters to templates; `reads` are the paths of all that was looked at."""
+    """Gives parameters to templates and records the paths that they read."""
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         self._found: set[Path] = set()
@@ -15,7 +15,7 @@ class Recorder:
 
     @property
     def reads(self) -> list[Path]:
-        """The paths that were read, sorted, none below another."""
+        """The read paths, sorted, without paths below other paths."""
         kept: list[Path] = []
         for path in sorted(self._found):
             if not kept or path[: len(kept[-1])] != kept[-1]:
@@ -23,19 +23,19 @@ class Recorder:
         return kept
 
     def value(self, *path: str) -> Any:
-        """Read one value; None if there is none."""
+        """Reads one value; None if it is missing."""
         here: Any = self.root
         for name in path:
             here = here.get(name) if isinstance(here, dict) else None
         return here
 
     def note_all(self) -> None:
-        """Count every parameter as read."""
+        """Records every parameter as read."""
         self._found.add(())
 
 
 class Recorded(dict[str, Any]):
-    """A mapping of which each look is noted: at one key by its path, at more by its own."""
+    """A mapping that records reads: of a key by the key's path, of several by its own path."""
 
     def __init__(self, values: Mapping[str, Any], path: Path, found: set[Path]) -> None:
         super().__init__(
@@ -104,9 +104,9 @@ _ABSENT: Any = object()
 
 
 def names_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The mapping's values by name, for a library that wants them one by one.
+    """Returns the mapping's values by name, for libraries that need keyword arguments.
 
-    Only those that are no mapping count as read: of others each look is noted later.
+    Records only values that are not mappings; mappings record later reads themselves.
     """
     if not isinstance(values, Recorded):
         return dict(values)
@@ -114,14 +114,14 @@ def names_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A copy as ordinary values; everything in it counts as read."""
+    """Copies to plain values; records everything as read."""
     if isinstance(value, Mapping):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(inner) for inner in value]
     return value
 
 
 def as_lists(reads: Iterable[Path]) -> list[list[str]]:
-    """Reads as JSON has them."""
+    """Converts read paths to JSON lists."""
     return [list(path) for path in reads]

@@ -1,4 +1,4 @@
-"""Where workers have their files: where the user that they become can reach them."""
+"""Finds a scratch folder for workers that their unprivileged user can access."""
 
 import hashlib
 import os
@@ -9,9 +9,9 @@ _OTHERS_READ = 0o005
 
 
 def reachable_scratch(wanted: Path, run: Path = _RUN) -> Path:
-    """The folder that root wants for others; one below `run`, if only root can reach the former.
+    """Returns the wanted folder, or one below `run` if only root can access the wanted one.
 
-    `run` must be writable by root alone: the name of what is made there can be guessed.
+    `run` must be writable only by root, because the name of the folder is predictable.
     """
     if _is_open(wanted):
         return wanted
@@ -25,6 +25,6 @@ def reachable_scratch(wanted: Path, run: Path = _RUN) -> Path:
 
 
 def _is_open(path: Path) -> bool:
-    """Whether everybody may look into all folders above a path, as far as they exist."""
-    above = [one for one in path.absolute().parents if one.exists()]
-    return all(one.stat().st_mode & _OTHERS_READ == _OTHERS_READ for one in above)
+    """True if all users can access the existing folders above a path."""
+    above = [parent for parent in path.absolute().parents if parent.exists()]
+    return all(parent.stat().st_mode & _OTHERS_READ == _OTHERS_READ for parent in above)

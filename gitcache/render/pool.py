@@ -1,7 +1,7 @@
-"""Worker processes: started when needed, used one job at a time, killed alone when they overrun.
+"""A pool of worker processes, started on demand, each with one job at a time.
 
-A worker that is killed by something else, such as the machine's need of memory, gets its job
-done by another, once.
+A worker that exceeds its limits is killed alone. If something else kills it, for example the
+kernel's OOM killer, another worker retries its job once.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ _ALL = [[]]
 
 
 class _Died(Exception):
-    """A worker was killed, and not by us."""
+    """A worker was killed by another process or the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one job: wall and CPU time in seconds, memory and file sizes in bytes.
+    """Limits of one job: wall and CPU time in seconds, memory and file sizes in bytes.
 
-    `tool_memory` is address space, of which Go programs reserve far more than they use.
+    `tool_memory` is address space; Go programs reserve far more of it than they use.
     """
 
     seconds: float
@@ -54,7 +54,7 @@ class Limits:
 
 
 class WorkerPool:
-    """At most `size` workers; a job waits for a free one. `tools` finds what renders here."""
+    """At most `size` workers; a job waits for a free one. `tools` finds external tools."""
 
     def __init__(
         self, size: int, limits: Limits, scratch: Path, tools: Tools | None = None
@@ -68,7 +68,7 @@ class WorkerPool:
         self._warned = False
 
     async def start(self) -> None:
-        """Clear the scratch folder and have one worker ready."""
+        """Clears the scratch folder and starts one worker."""
         if os.geteuid() == 0 and can_be_read(_NOBODY):
             self._scratch = reachable_scratch(self._scratch)
         await asyncio.to_thread(shutil.rmtree, self._scratch, True)
@@ -77,41 +77,41 @@ class WorkerPool:
         self._idle.append(await self._new_worker())
 
     async def stop(self) -> None:
-        """Kill all workers."""
+        """Kills all workers."""
         self._idle.clear()
         for worker in tuple(self._all):
             await self._discard(worker)
         await asyncio.to_thread(shutil.rmtree, self._scratch, True)
 
     async def tool(self, renderer: str) -> str:
-        """As `Workers.tool`."""
+        """Implements `Workers.tool`."""
         return (await self._tools.find(renderer)).version
 
     async def render(self, job: RenderJob) -> RenderResult:
-        """As `Workers.render`."""
+        """Implements `Workers.render`."""
         answer = await self._run("render", job)
         count, data = answer.fields.get("count"), answer.blobs.get("bundle")
         if not isinstance(count, int) or data is None:
-            raise Unavailable("a render worker gave no result")
+            raise Unavailable("a render worker returned no result")
         return RenderResult(data, count, _reads(answer))
 
     async def references(self, job: RenderJob) -> References:
-        """As `Workers.references`."""
+        """Implements `Workers.references`."""
         answer = await self._run("references", job)
         charts = [
-            ChartRef(str(one["repository"]), str(one["name"]), str(one["version"]))
-            for one in answer.fields.get("charts", [])
+            ChartRef(str(chart["repository"]), str(chart["name"]), str(chart["version"]))
+            for chart in answer.fields.get("charts", [])
         ]
         return References(
             [str(path) for path in answer.fields.get("paths", [])], charts, _reads(answer)
         )
 
     async def versions(self, index: bytes, chart: str) -> Sequence[ChartVersion]:
-        """As `Workers.versions`."""
+        """Implements `Workers.versions`."""
         answer = await self._run("versions", RenderJob("raw", chart, "", {"index.yaml": index}))
         return [
-            ChartVersion(str(one["version"]), str(one["digest"]), str(one["url"]))
-            for one in answer.fields.get("charts", [])
+            ChartVersion(str(version["version"]), str(version["digest"]), str(version["url"]))
+            for version in answer.fields.get("charts", [])
         ]
 
     async def _run(self, verb: str, job: RenderJob) -> framing.Message:
@@ -125,7 +125,7 @@ class WorkerPool:
             try:
                 answer = await self._asked(request)
             except _Died:
-                message = "the process that rendered was killed twice; the machine may lack memory"
+                message = "the render worker was killed twice; the machine may be out of memory"
                 raise RenderFailed(message, _ALL) from None
         _raise_told(answer)
         return answer
@@ -159,7 +159,7 @@ class WorkerPool:
             if os.geteuid() == 0:
                 os.chown(scratch, _NOBODY, _NOBODY)
         except OSError as error:
-            raise Unavailable("the git cache's disk cannot be written") from error
+            raise Unavailable("cannot write to the git cache's disk") from error
         settings = {
             "memory": self._limits.memory,
             "toolMemory": self._limits.tool_memory,
@@ -200,15 +200,17 @@ class WorkerPool:
         if self._warned:
             return
         self._warned = True
-        log.info("render workers are isolated", **{key: bool(one) for key, one in given.items()})
+        log.info(
+            "render workers are isolated", **{key: bool(value) for key, value in given.items()}
+        )
         if os.geteuid() == 0 and not given.get("ownUser"):
             log.warning(
-                "render workers stay root: others cannot read this program's files or reach /run; "
-                "install it where everybody can read it, or start it as another user"
+                "render workers run as root: other users cannot read this program or access /run; "
+                "install it in a world-readable folder, or start it as another user"
             )
         if not given.get("isolated") and not given.get("filtered"):
             log.warning(
-                "render workers keep the network: neither namespaces nor filters of system calls "
+                "render workers have network access: neither namespaces nor seccomp filters "
                 "are permitted here"
             )
 
@@ -223,17 +225,17 @@ class _Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """True while the process runs."""
         return self._process.returncode is None
 
     async def ask(self, request: bytes, seconds: float) -> framing.Message:
-        """One job. RenderFailed: it took too long, or broke the worker. _Died: killed from out."""
+        """Runs one job. Raises RenderFailed beyond a limit, _Died if killed from outside."""
         self.jobs += 1
         writer = self._process.stdin
         if writer is None:
             raise Unavailable("a render worker is gone")
         try:
-            # The kernel ends who computes for so long; the margin lets that be told.
+            # The kernel kills the worker at its CPU limit; the margin lets that be reported.
             async with asyncio.timeout(seconds + 2.0):
                 writer.write(request)
                 await writer.drain()
@@ -246,30 +248,30 @@ class _Worker:
                 raise _too_slow(seconds) from None
             if ended in _FOREIGN_DEATHS:
                 raise _Died from None
-            raise RenderFailed("rendering broke its limits of memory or size", _ALL) from None
+            raise RenderFailed("rendering exceeded its memory or size limit", _ALL) from None
 
     async def receive(self, seconds: float) -> framing.Message:
-        """The first message. Unavailable: the worker does not start."""
+        """Receives the first message. Raises Unavailable if the worker does not start."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._read()
         except (TimeoutError, EOFError, OSError, framing.BadMessage):
-            raise Unavailable("a render worker does not start") from None
+            raise Unavailable("a render worker failed to start") from None
 
     async def _ending(self) -> int | None:
-        """How the process ended by itself; None: it lives, or did until now."""
+        """Returns the exit status of the process, None if it still runs."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 return await self._process.wait()
         return None
 
     async def kill(self) -> None:
-        """End the process and all that it has started."""
+        """Kills the process and all of its children."""
         if self.alive:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        # asyncio waits for the end of the pipes too, and one that is full of an answer nobody
-        # reads has none.
+        # asyncio also waits for the end of the pipes, and a full pipe that nobody reads never
+        # ends.
         if (transport := getattr(self._process, "_transport", None)) is not None:
             transport.close()
         await self._process.wait()
@@ -306,7 +308,7 @@ def _reads(answer: framing.Message) -> list[list[str]]:
 
 
 def _too_slow(seconds: float) -> Invalid:
-    return RenderFailed(f"rendering did not finish in {seconds:g} s", _ALL)
+    return RenderFailed(f"rendering did not finish within {seconds:g} s", _ALL)
 
 
 def _raise_told(answer: framing.Message) -> None:
@@ -319,7 +321,7 @@ def _raise_told(answer: framing.Message) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """What a worker may know of the server's environment: where programs are."""
+    """Environment of a worker: only the paths of programs."""
     kept = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
     found = {name: os.environ[name] for name in kept if name in os.environ}
     return found | {"LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,4 +1,4 @@
-"""What a worker gives up before it reads the first byte of foreign input."""
+"""Sandbox of a worker: drops privileges before it reads untrusted input."""
 
 import ctypes
 import os
@@ -23,7 +23,7 @@ _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050001
 _UNIX = 1
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _SOCKET = {"x86_64": 41, "aarch64": 198}
-# What no renderer needs and what kernels have been broken through.
+# System calls that no renderer needs and that kernel exploits use.
 _REFUSED = {
     # ptrace, mount, umount2, unshare, bpf, userfaultfd, keyctl, process_vm_readv, io_uring_setup
     "x86_64": (101, 165, 166, 272, 321, 323, 250, 310, 425),
@@ -33,7 +33,7 @@ _MOST_PROCESSES = 256
 
 
 def leave_network() -> bool:
-    """Move into a network namespace without any interface; False where that is not permitted."""
+    """Moves into a network namespace without interfaces; returns False if not permitted."""
     libc = ctypes.CDLL(None, use_errno=True)
     if os.geteuid() == 0:
         return bool(libc.unshare(_NEW_NETWORK) == 0)
@@ -45,13 +45,13 @@ def leave_network() -> bool:
             _write_proc(name, text)
         _write_proc("gid_map", f"{gid} {gid} 1")
     except OSError:
-        # Without a map files belong to nobody; they can still be read and written.
+        # Without a map, files belong to nobody but stay readable and writable.
         return True
     return True
 
 
 def become(uid: int) -> bool:
-    """Become another user for good, if this one is root and the other can read the program."""
+    """Switches from root to another user, if that user can read the program."""
     if os.geteuid() != 0 or not can_be_read(uid, os.getcwd()):
         return False
     os.setgroups([])
@@ -62,9 +62,9 @@ def become(uid: int) -> bool:
 
 
 def refuse_system_calls() -> bool:
-    """No sockets but local ones, no tracing, no mounts, from here on; False: not possible here.
+    """Forbids non-local sockets, tracing and mounts with seccomp; returns False if unsupported.
 
-    A tool that this process starts is bound as well.
+    Also applies to the tools that this process starts.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -78,7 +78,7 @@ def refuse_system_calls() -> bool:
 
 
 def limit_resources(memory: int, tool_memory: int, file_bytes: int) -> None:
-    """Bound this process, in bytes; the tools it starts may rise to `tool_memory`."""
+    """Limits this process, in bytes; its tools may use up to `tool_memory`."""
     resource.setrlimit(resource.RLIMIT_AS, (memory, tool_memory))
     resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -86,7 +86,7 @@ def limit_resources(memory: int, tool_memory: int, file_bytes: int) -> None:
 
 
 def allow_cpu(seconds: float) -> None:
-    """From now on this process may use so many seconds of CPU; the kernel ends it beyond."""
+    """Limits the CPU time from now on; the kernel kills the process beyond it."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     limit = int(usage.ru_utime + usage.ru_stime + seconds) + 1
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -94,13 +94,13 @@ def allow_cpu(seconds: float) -> None:
 
 
 def raise_memory_limit() -> None:
-    """Take the larger limit of memory: a tool before it starts, or a runtime before it loads."""
+    """Raises the memory limit to its maximum, before a tool starts or a runtime loads."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
 def limit_memory_from_here(memory: int) -> None:
-    """Allow so many bytes of address space beyond what this process has now."""
+    """Limits address space to the current size plus `memory` bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     soft = pages * resource.getpagesize() + memory
@@ -108,13 +108,13 @@ def limit_memory_from_here(memory: int) -> None:
 
 
 def _filter(machine: str) -> Iterable[bytes]:
-    """The BPF program: system calls by number, `socket` by its family too."""
+    """The BPF program: system calls by number, `socket` also by its family."""
     refused = _REFUSED[machine]
     yield _instruction(_LOAD, 4)
     yield _instruction(_EQUAL, _ARCHITECTURES[machine], yes=1)
     yield _instruction(_RETURN, _KILL)
     yield _instruction(_LOAD, 0)
-    # Numbers of the x32 interface would name the same calls anew.
+    # The x32 ABI has other numbers for the same calls: refuse all of them.
     tests = [(_AT_LEAST, _X32), *((_EQUAL, number) for number in refused)]
     for left, (code, number) in zip(range(len(tests), 0, -1), tests, strict=True):
         yield _instruction(code, number, yes=left + 2)
@@ -130,7 +130,7 @@ def _instruction(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
 
 
 def can_be_read(uid: int, *more: str) -> bool:
-    """Whether a user without any group reads Python, its libraries and this program."""
+    """True if a user without groups can read Python, its libraries and this program."""
     places = {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]), *more}
     for place in places:
         for folder in (Path(place), *Path(place).parents):

@@ -1,4 +1,4 @@
-"""Files on a worker's scratch disk, and tools that are run on them."""
+"""Writes files to a worker's scratch disk and runs tools on them."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ _MAX_STDERR = 2000
 
 
 def materialise(top: Path, files: Mapping[str, bytes]) -> None:
-    """Write files below a folder that does not exist yet."""
+    """Writes files to a new folder."""
     top.mkdir()
     made = set()
     for path, data in files.items():
@@ -25,11 +25,10 @@ def materialise(top: Path, files: Mapping[str, bytes]) -> None:
 
 
 def run_tool(command: Sequence[str], home: Path, folder: Path) -> tuple[int, bytes, bytes]:
-    """Run a tool in `folder`: exit code, output and the beginning of its errors.
+    """Runs a tool in `folder`; returns exit code, output and the beginning of its errors.
 
-    `home` takes what the tool writes. Its time is this process's: a worker that overruns is killed
-    with everything that it has started. Invalid: more output than a bundle may have, or all of the
-    processor's time used up.
+    `home` receives the tool's files. The tool shares the time limit of this worker, which is
+    killed with its children. Raises Invalid beyond the CPU time or the size of a bundle.
     """
     output, errors = home / "output", home / "errors"
     with output.open("wb") as out, errors.open("wb") as err:
@@ -44,13 +43,13 @@ def run_tool(command: Sequence[str], home: Path, folder: Path) -> tuple[int, byt
             check=False,
         )
     if done.returncode == -signal.SIGXCPU:
-        raise Invalid(f"{Path(command[0]).name} has used up the processor time of a render")
+        raise Invalid(f"{Path(command[0]).name} exceeded the CPU time of a render")
     if output.stat().st_size > MAX_BUNDLE_BYTES:
-        raise Invalid(f"{Path(command[0]).name} gives more than {MAX_BUNDLE_BYTES:,} bytes")
+        raise Invalid(f"{Path(command[0]).name} wrote more than {MAX_BUNDLE_BYTES:,} bytes")
     with errors.open("rb") as file:
         return done.returncode, output.read_bytes(), file.read(_MAX_STDERR)
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """No PATH: kustomize would find git there and fetch remote bases."""
+    """Environment without PATH, in which kustomize would find git and fetch remote bases."""
     return {"HOME": str(home), "TMPDIR": str(home), "PATH": str(home / "nothing"), "LC_ALL": "C"}

@@ -1,6 +1,6 @@
-"""Which charts inside a chart are switched on: conditions and tags, as Helm reads them.
+"""Finds disabled subcharts by conditions and tags, like Helm.
 
-Helm's engine leaves out the templates of charts that are off; their CRDs it does not look at.
+Helm's engine skips the templates of disabled subcharts, but does not handle their CRDs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,27 +13,27 @@ Values = Mapping[str, Any]
 
 
 def switched_off(files: Mapping[str, bytes], values: Values) -> set[str]:
-    """Folders below a chart (`charts/db`) of the charts in it that are off.
+    """Returns the folders of disabled subcharts, such as `charts/db`.
 
-    `files` are those of the chart, by their path in it; `values` those that win over its own.
+    `files` maps paths in the chart to contents; `values` win over the chart's own values.
     """
     return set(_off("", files, values, values))
 
 
 def _off(chart: str, files: Mapping[str, bytes], top: Values, values: Values) -> Iterator[str]:
     values = charts.merged(charts.values_of(chart, files), values)
-    for one in charts.listed(chart, files):
-        name = one["name"]
+    for dependency in charts.listed(chart, files):
+        name = dependency["name"]
         folder = paths.child(chart, f"charts/{name}")
-        below = values.get(one.get("alias") or name)
-        if not _is_on(one, top if chart else values, values):
+        below = values.get(dependency.get("alias") or name)
+        if not _is_on(dependency, top if chart else values, values):
             yield folder
         elif paths.child(folder, charts.CHART) in files:
             yield from _off(folder, files, top, below if isinstance(below, dict) else {})
 
 
 def _is_on(dependency: Mapping[str, Any], top: Values, values: Values) -> bool:
-    """The first condition that has a value counts, else the tags, else it is on."""
+    """Evaluates the first condition with a value, else the tags; the default is enabled."""
     for path in str(dependency.get("condition") or "").split(","):
         found = _at(values, path.strip())
         if isinstance(found, bool):

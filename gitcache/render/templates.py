@@ -1,4 +1,4 @@
-"""Liquid templates over a folder: strict about names, bounded in what they may use."""
+"""Liquid templates: undefined names are errors, and resources are limited."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -17,9 +17,10 @@ TEMPLATE_SUFFIX = ".liquid"
 
 @cache
 def _environment() -> "Environment":
-    """Loaded at the first template: the library is two thirds of a worker's start.
+    """Makes the environment at the first template: the import is slow.
 
-    No loader, so no `include` and `render`; no way to attributes of Python objects.
+    Without a loader, `include` and `render` do not work. Templates cannot access attributes of
+    Python objects.
     """
     from liquid import Environment, StrictUndefined
 
@@ -37,22 +38,22 @@ def expand(
     parameters: Mapping[str, Any],
     suffixes: tuple[str, ...] = MANIFEST_SUFFIXES,
 ) -> dict[str, bytes]:
-    """The files with templates rendered: `*.liquid`, which lose that suffix, and `suffixes`.
+    """Renders the templates among files: `*.liquid`, which lose that suffix, and `suffixes`.
 
-    Invalid: names file, line and what is wrong, for example an undefined name.
+    Raises Invalid, naming file, line and error, for example an undefined name.
     """
     result = {}
     for path, data in files.items():
         target = path.removesuffix(TEMPLATE_SUFFIX)
         if target != path and target in files:
-            raise Invalid(f"{path}: there is a file {target} too; which one is meant?")
+            raise Invalid(f"{path}: conflicts with the file {target}; remove one of them")
         is_template = target != path or path.endswith(suffixes)
         result[target] = expand_text(path, data, parameters) if is_template else data
     return result
 
 
 def expand_text(path: str, data: bytes, parameters: Mapping[str, Any]) -> bytes:
-    """One template rendered; `path` is how errors call it."""
+    """Renders one template; errors use `path`."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

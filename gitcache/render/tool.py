@@ -1,6 +1,6 @@
-"""What renders on this machine besides Python: kustomize, Helm, Jsonnet, and their versions.
+"""Finds kustomize, Helm and Jsonnet on this machine, and their versions.
 
-A version is part of a render's inputs: another one may give another result.
+The version is an input of a render, because another version may give another result.
 """
 
 import asyncio
@@ -20,20 +20,20 @@ _JSONNET_LIBRARY = "rjsonnet"
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A renderer's tool: its command, empty for a library, and its name with its version."""
+    """A tool: its command, empty for a library, and its name with version."""
 
     command: tuple[str, ...]
     version: str
 
 
 class Tools:
-    """Finds each tool once."""
+    """Finds and caches tools."""
 
     def __init__(self) -> None:
         self._found: dict[str, Tool] = {}
 
     async def find(self, renderer: str) -> Tool:
-        """What renders `kustomize`, `helm` or `jsonnet`. Unavailable: it is not there."""
+        """Finds the tool for `kustomize`, `helm` or `jsonnet`. Raises Unavailable if missing."""
         if renderer not in self._found:
             self._found[renderer] = await _FINDERS[renderer]()
         return self._found[renderer]
@@ -44,7 +44,7 @@ async def _kustomize() -> Tool:
         return await _asked((kustomize, "build"), (kustomize, "version"))
     if (kubectl := shutil.which("kubectl")) is not None:
         return await _asked((kubectl, "kustomize"), (kubectl, "version", "--client"))
-    raise Unavailable("this service needs kustomize: put `kustomize` or `kubectl` on the PATH")
+    raise Unavailable("this service needs kustomize: add `kustomize` or `kubectl` to the PATH")
 
 
 async def _helm() -> Tool:
@@ -52,7 +52,7 @@ async def _helm() -> Tool:
         return Tool((), library)
     if (helm := shutil.which("helm")) is not None:
         return await _asked((helm,), (helm, "version", "--short"))
-    raise Unavailable("this service needs Helm: install towline[helm], or put `helm` on the PATH")
+    raise Unavailable("this service needs Helm: install towline[helm], or add `helm` to the PATH")
 
 
 async def _jsonnet() -> Tool:
@@ -72,17 +72,17 @@ def _installed(name: str) -> str | None:
 
 
 async def _asked(command: tuple[str, ...], question: tuple[str, ...]) -> Tool:
-    """A command with the version that it tells."""
+    """Runs a version command and returns the tool."""
     with tempfile.TemporaryDirectory(prefix="towline-tool-") as home:
         process = await asyncio.create_subprocess_exec(
             *question,
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=DEVNULL,
-            # Without a home kubectl writes its cache into the working directory.
+            # Without HOME, kubectl writes its cache to the working directory.
             env={"HOME": home, "PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
         )
         out, _ = await process.communicate()
     if process.returncode:
-        raise Unavailable(f"`{' '.join(question)}` failed; {command[0]} cannot be used")
+        raise Unavailable(f"`{' '.join(question)}` failed, so {command[0]} cannot be used")
     return Tool(command, f"{Path(command[0]).name} {out.decode(errors='replace')}")

@@ -1,7 +1,7 @@
-"""The program of a worker process: `python -m gitcache.render.worker <settings as JSON>`.
+"""The program of a worker: `python -m gitcache.render.worker <settings as JSON>`.
 
-Reads jobs from standard input and answers on standard output, one at a time, until the input
-ends. Importing this module does nothing.
+Reads jobs from standard input and writes answers to standard output, one at a time. Importing
+this module has no side effects.
 """
 
 import os
@@ -33,9 +33,9 @@ Files = Mapping[str, bytes]
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Serves until standard input ends."""
     settings = orjson.loads(sys.argv[1])
-    # Answers go to a private copy of the pipe: a stray print must not break the framing.
+    # Answers go to a private copy of the pipe, so that a stray print does not break the framing.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     isolated = sandbox.leave_network()
@@ -60,7 +60,7 @@ def _answer(message: framing.Message, settings: Mapping[str, Any]) -> bytes:
         recorder.note_all()
         fields, blobs = _failed(Code.INVALID, "rendering needs too much memory"), {}
     except OSError as error:
-        reason = f"the disk for rendering fails: {error.strerror}"
+        reason = f"the scratch disk failed: {error.strerror}"
         fields, blobs = _failed(Code.UNAVAILABLE, reason), {}
     except Exception as error:
         fields, blobs = _failed(Code.INVALID, f"rendering failed ({type(error).__name__})"), {}
@@ -99,7 +99,7 @@ _VERBS = {"render": _render, "references": _references, "versions": _versions}
 
 
 def _expanded(job: Job, files: Files, recorder: Recorder) -> Files:
-    """Templates filled in; a chart's own are Helm's, and Jsonnet has its own way."""
+    """Expands Liquid templates; Helm and Jsonnet have their own."""
     if not job["templated"] or job["renderer"] in ("helm", "jsonnet"):
         return files
     return templates.expand(files, recorder.root)

@@ -1,4 +1,4 @@
-"""Where finished renders are kept, by digest: memory in front of files.
+"""Stores rendered bundles by digest, in files with a memory cache.
 
-Nothing here knows git or how a bundle came to be.
+Nothing here knows git or rendering.
 """

@@ -1,4 +1,4 @@
-"""What leaves the disk: bundles that nobody may still ask for, and old memos; never live ones."""
+"""Evicts unused bundles and old memos from the disk."""
 
 import asyncio
 import contextlib
@@ -17,17 +17,17 @@ log = structlog.get_logger(__name__)
 
 
 class ToldLive:
-    """Live digests as control planes of other processes have told them, one set of each time."""
+    """The digests in use, as reported by control planes in other processes."""
 
     def __init__(self) -> None:
         self._told: frozenset[str] | None = None
 
     def tell(self, digests: Collection[str]) -> None:
-        """Take the newest set."""
+        """Replaces the set."""
         self._told = frozenset(digests)
 
     async def live(self) -> Collection[str] | None:
-        """As `LiveDigests.live`."""
+        """Implements `LiveDigests.live`."""
         return self._told
 
 
@@ -39,9 +39,10 @@ class _File:
 
 
 class Eviction:
-    """Removes what is not live after `keep`; at once, oldest first, while the disk is too full.
+    """Removes unused files after `keep`, or earlier, oldest first, while the disk is too full.
 
-    `watermark` is a share of the disk. As long as it is not known what is live, bundles stay.
+    `watermark` is a share of the disk, 0 to 1. Keeps all bundles while the digests in use are
+    unknown.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Eviction:
         self._usage = usage
 
     async def run(self) -> None:
-        """One round. What cannot be removed stays for the next."""
+        """Runs one round; files that cannot be removed stay for the next one."""
         live = await self._live.live()
         removed, freed = await asyncio.to_thread(self._run, live)
         if removed:
@@ -72,22 +73,22 @@ class Eviction:
 
     def _run(self, live: Collection[str] | None) -> tuple[int, int]:
         before = (self._clock.now() - self._keep).timestamp()
-        gone = [one for one in _files(self._memos) if one.written < before and _remove(one)]
+        gone = [file for file in _files(self._memos) if file.written < before and _remove(file)]
         if live is not None:
             kept = {digest.removeprefix("sha256:") for digest in live}
-            spare = [one for one in _files(self._bundles) if _name(one.path) not in kept]
+            spare = [file for file in _files(self._bundles) if _name(file.path) not in kept]
             gone += self._evict(sorted(spare, key=lambda one: one.written), before)
-        return len(gone), sum(one.size for one in gone)
+        return len(gone), sum(file.size for file in gone)
 
     def _evict(self, spare: list[_File], before: float) -> Iterator[_File]:
         too_much = self._too_much()
-        for one in spare:
-            if (one.written < before or too_much > 0) and _remove(one):
-                too_much -= one.size
-                yield one
+        for file in spare:
+            if (file.written < before or too_much > 0) and _remove(file):
+                too_much -= file.size
+                yield file
 
     def _too_much(self) -> int:
-        """Bytes beyond the watermark."""
+        """Returns the bytes above the watermark."""
         if not self._bundles.exists():
             return 0
         total, used, _ = self._usage(self._bundles)

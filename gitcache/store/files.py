@@ -1,4 +1,4 @@
-"""Content and memos in files: sharded by digest, written beside and renamed, checked when read."""
+"""Content and memos in files: sharded by digest, written atomically, verified on read."""
 
 import asyncio
 import contextlib
@@ -30,14 +30,14 @@ Result = TypeVar("Result")
 
 
 class _Disk(Generic[Item, Result]):
-    """Work on files, in one thread for all who wait: to wake a thread costs more than a write."""
+    """Batches file operations per thread call: waking a thread costs more than a write."""
 
     def __init__(self, work: Callable[[Item], Result]) -> None:
         self._work = work
         self._batches = Batches(self._in_thread, most=_AT_ONCE)
 
     async def do(self, item: Item) -> Result:
-        """The result for one item. Unavailable, for the items that the disk has failed."""
+        """Processes one item. Raises Unavailable if the disk fails for it."""
         return await self._batches.ask(item)
 
     async def _in_thread(self, items: Sequence[Item]) -> list[Result | Unavailable]:
@@ -51,10 +51,10 @@ class _Disk(Generic[Item, Result]):
 
 
 class FileContent:
-    """Bundles in files behind the most recently used ones in memory.
+    """Bundles in files, with a memory cache of `memory` bytes.
 
-    `memory` is in bytes. No fsync: what a crash leaves half-written fails its digest when read,
-    is dropped, and rendered again.
+    Uses no fsync: a bundle that a crash left incomplete fails its digest on read, is dropped and
+    rendered again.
     """
 
     def __init__(self, root: Path, *, memory: int) -> None:
@@ -64,7 +64,7 @@ class FileContent:
         self._writing = _Disk(_write)
 
     async def get(self, digest: str) -> bytes | None:
-        """As `ContentStore.get`."""
+        """Implements `ContentStore.get`."""
         if not _DIGEST.fullmatch(digest):
             return None
         if (data := self._recent.get(digest)) is not None:
@@ -76,7 +76,7 @@ class FileContent:
         return data
 
     async def put(self, digest: str, data: bytes) -> None:
-        """As `ContentStore.put`."""
+        """Implements `ContentStore.put`."""
         if digest not in self._recent:
             await self._writing.do((_place(self._root, digest), data))
             self._remember(digest, data)
@@ -102,10 +102,10 @@ class FileContent:
 
 
 class FileMemo:
-    """Small JSON objects in files; one that cannot be read is as good as none.
+    """Small JSON objects in files; treats an unreadable one as missing.
 
-    Each carries a proof for its key: who can write files here, and nothing more, cannot say
-    which bundle is the render of which inputs.
+    Each carries an HMAC for its key, so that write access to the files is not enough to forge
+    the bundle of some inputs.
     """
 
     def __init__(self, root: Path, seal: Seal, *, entries: int = 20_000) -> None:
@@ -117,7 +117,7 @@ class FileMemo:
         self._writing = _Disk(_write)
 
     async def get(self, key: str) -> dict | None:
-        """As `Memo.get`."""
+        """Implements `Memo.get`."""
         if (value := self._recent.get(key)) is not None:
             self._recent.move_to_end(key)
             return value
@@ -127,7 +127,7 @@ class FileMemo:
         return value
 
     async def put(self, key: str, value: dict) -> None:
-        """As `Memo.put`."""
+        """Implements `Memo.put`."""
         if self._recent.get(key) != value:
             sealed = self._seal.close(key, orjson.dumps(value))
             await self._writing.do((_place(self._root, key), sealed))
@@ -148,7 +148,7 @@ class FileMemo:
 
 
 def sweep(root: Path) -> None:
-    """Remove half-written files; only while nobody writes."""
+    """Removes incomplete files; requires that nobody writes."""
     for path in root.glob("*/*.tmp"):
         path.unlink(missing_ok=True)
 
@@ -165,7 +165,7 @@ def _read(path: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise Unavailable("the git cache's disk cannot be read") from error
+        raise Unavailable("cannot read the git cache's disk") from error
 
 
 def _write(content: tuple[str, bytes]) -> None:
@@ -178,7 +178,7 @@ def _write(content: tuple[str, bytes]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         what = "is full" if error.errno in _FULL else "cannot be written"
-        raise Unavailable(f"the disk of the git cache {what}; nothing new can be kept") from error
+        raise Unavailable(f"cannot store bundles: the disk of the git cache {what}") from error
 
 
 def _write_new(path: str, data: bytes) -> None:

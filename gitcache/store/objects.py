@@ -11,32 +11,35 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def open_objects(url: str) -> "ObjectContent":
-    """The store at `s3://bucket/prefix` or any URL that obstore knows.
+    """Opens the store at `s3://bucket/prefix` or any other URL that obstore supports.
 
-    Credentials come from where the cloud's own tools take them. Invalid: no such kind of store,
-    or the extra `s3` is not installed.
+    Uses the credentials of the cloud's own tools. Raises Invalid for an unknown kind of store, or
+    without the extra `s3`.
     """
     try:
         stores = importlib.import_module("obstore.store")
         return ObjectContent(stores.from_url(url))
     except ImportError:
-        raise Invalid("needs the extra `s3` of this package", field="git.store.objects") from None
+        raise Invalid(
+            "requires the extra `s3`: install towline[s3]", field="git.store.objects"
+        ) from None
     except Exception as error:
         kind = url.partition("://")[0]
         raise Invalid(f"cannot open a {kind!r} store", field="git.store.objects") from error
 
 
 class ObjectContent:
-    """A content store for all replicas; outlives each of them, and their disks.
+    """A shared content store that outlives the replicas and their disks.
 
-    What comes from it is verified: who may write there cannot change what is applied.
+    Verifies the digest of received content, so that write access to the store is not enough to
+    change applied objects.
     """
 
     def __init__(self, store: Any) -> None:
         self._store = store
 
     async def get(self, digest: str) -> bytes | None:
-        """As `ContentStore.get`. Unavailable: the store does not answer."""
+        """Implements `ContentStore.get`. Raises Unavailable if the store cannot be reached."""
         if not _DIGEST.fullmatch(digest):
             return None
         try:
@@ -45,15 +48,15 @@ class ObjectContent:
         except FileNotFoundError:
             return None
         except Exception as error:
-            raise Unavailable("the object store does not answer") from error
+            raise Unavailable("cannot read from the object store") from error
         return data if digest_of(data) == digest else None
 
     async def put(self, digest: str, data: bytes) -> None:
-        """As `ContentStore.put`."""
+        """Implements `ContentStore.put`."""
         try:
             await self._store.put_async(_place(digest), data)
         except Exception as error:
-            raise Unavailable("the object store does not take content") from error
+            raise Unavailable("cannot write to the object store") from error
 
 
 def _place(digest: str) -> str:

@@ -1,4 +1,4 @@
-"""The verbs of the git cache: follow, fetch, key, render; all decisions, through ports only.
+"""The operations of the git cache: follow, fetch, resolve, render.
 
-No process, socket or file is touched here directly.
+Uses only ports: no processes, sockets or files.
 """

@@ -1,4 +1,4 @@
-"""The git cache as its users see it."""
+"""The public API of the git cache."""
 
 import asyncio
 from collections import OrderedDict
@@ -40,7 +40,7 @@ _HOUSEKEEPING_SECONDS = 600.0
 _MAX_RECIPES = 20_000
 _LOOK_SECONDS = 1.0
 _OWNER_PATIENCE = (0.05, 0.2, 0.5, 1.0, 2.0, 0.0)
-"""Seconds between looks for an owner: as long as a dead one's lease may go on, and a little."""
+"""Seconds between lookups of an owner; together a little more than the lease of a dead owner."""
 
 Step = Callable[[], Awaitable[None]]
 Result = TypeVar("Result")
@@ -49,12 +49,11 @@ There = Callable[[Member], Awaitable[Result]]
 
 
 class GitCache:
-    """Follows repositories and renders their folders, as one of several replicas or alone.
+    """Follows repositories and renders their folders, alone or as one of several replicas.
 
-    Of a repository that another replica owns, renders and tree ids are asked from that replica,
-    so that each is made once; bundles are content, which `content` finds wherever it lies.
-    `on_start` and `on_stop` open and close what the ports hold, in order. `housework` is done
-    now and then; `meters` are what a registry of Prometheus may collect from.
+    Forwards requests for renders and tree ids to the owner of the repository, so that each is
+    computed once. `content` finds bundles in any store. `on_start` and `on_stop` open and close
+    the ports, in order. `housework` runs periodically; `meters` are Prometheus collectors.
     """
 
     def __init__(
@@ -89,67 +88,67 @@ class GitCache:
         self.tasks = Tasks("gitcache")
 
     async def start(self) -> None:
-        """Open the ports and begin to poll."""
+        """Opens the ports and starts to poll."""
         for step in self._on_start:
             await step()
         await self._following.start()
         self.tasks.forever("housekeeping", self._keep_house())
 
     async def leave(self) -> None:
-        """End polling, so that another replica takes over; what was asked is answered still."""
+        """Stops polling, so that another replica takes over; still answers running requests."""
         await self._following.stop()
 
     async def stop(self) -> None:
-        """End polling, then rendering, then close the ports."""
+        """Stops polling, then rendering, then closes the ports."""
         await self.leave()
         await self.tasks.stop()
         for step in self._on_stop:
             await step()
 
     def parts(self) -> tuple[Tasks, ...]:
-        """Owners of work that must not end before `stop`."""
+        """Task owners whose tasks must not end before `stop`."""
         return (self.tasks, *self._following.parts())
 
     def specs(self) -> Collection[RepositorySpec]:
-        """All repositories that are followed, by this or another replica."""
+        """All followed repositories, of this and other replicas."""
         return self._following.specs.values()
 
     def follow(self, spec: RepositorySpec) -> None:
-        """Follow a repository, or go on with other refs or credentials; idempotent.
+        """Follows a repository or updates its spec; idempotent.
 
-        What is wrong with the URL or a ref shows in the repository's state.
+        The repository's state reports errors of its URL or refs.
         """
         self._following.follow(spec)
 
     def forget(self, repository_id: RepositoryId) -> None:
-        """Stop following; the local copy is deleted later."""
+        """Stops following; the local copy is deleted later."""
         self._following.forget(repository_id)
 
     def on_state(self, callback: Callable[[RepositoryState], None]) -> None:
-        """Call back in the loop with each state whose commits, missing refs or health changed."""
+        """Registers a callback for each state with changed commits, missing refs or health."""
         self._following.on_state(callback)
 
     def state(self, repository_id: RepositoryId) -> RepositoryState | None:
-        """What is known now; None before the first poll, or if it is not followed."""
+        """Returns the current state; None before the first poll or if not followed."""
         return self._following.state(repository_id)
 
     def states(self) -> Collection[RepositoryState]:
-        """All states that are known now."""
+        """All current states."""
         return self._following.states()
 
     def company(self) -> tuple[Member, Sequence[Member]]:
-        """This replica, and all that may own repositories now."""
+        """Returns this replica, and all replicas that may own repositories."""
         return self._replicas.me, self._replicas.members()
 
     def owner(self, repository_id: RepositoryId) -> str | None:
-        """The name of the replica that follows a repository; None while there is none."""
+        """Returns the name of the replica that follows a repository, or None."""
         member = self._replicas.owner(repository_id)
         return member.name if member else None
 
     async def hint(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
-        """Poll at once. `announced` (full ref to sha) is asked for again until it shows."""
+        """Polls at once; repeats the poll until `announced` (full ref to sha) is visible."""
         await self._following.hint(repository_id, announced)
 
     async def trees(
@@ -160,9 +159,9 @@ class GitCache:
         *,
         only_here: bool = False,
     ) -> Mapping[str, str | None]:
-        """Git's id of each folder or file in a commit, None where there is none. Unavailable.
+        """Returns git's id of each folder or file in a commit, None if missing. Unavailable.
 
-        `only_here`: another replica asks; NotOwner if this one does not own the repository.
+        `only_here` marks requests of other replicas: raises NotOwner instead of forwarding.
         """
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> Mapping[str, str | None]:
@@ -187,9 +186,9 @@ class GitCache:
         *,
         only_here: bool = False,
     ) -> list[str]:
-        """Paths of the folders at most so many levels below a base; `only_here` as in `trees`.
+        """Lists the folders up to `depth` levels below a base; `only_here` as in `trees`.
 
-        Invalid: there is no such base, or too much below it. Unavailable.
+        Raises Invalid for an unknown base or too many folders, Unavailable.
         """
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> list[str]:
@@ -198,7 +197,7 @@ class GitCache:
             if entry is None or not entry.is_tree:
                 raise Invalid(f"there is no folder {path!r} in commit {commit[:12]}")
             below = await self._source.reader.folders(spec, entry.id, depth)
-            return [paths.child(path, one) for one in below]
+            return [paths.child(path, name) for name in below]
 
         async def there(member: Member) -> list[str]:
             return await self._others.folders(member, repository_id, commit, base, depth)
@@ -208,27 +207,29 @@ class GitCache:
     async def resolve(
         self, repository_id: RepositoryId, name: str, *, only_here: bool = False
     ) -> Commit:
-        """The commit that a branch, tag or sha means now; `only_here` as in `trees`.
+        """Resolves a branch, tag or sha to its current commit; `only_here` as in `trees`.
 
-        NotFound: there is none. Unavailable: the server or the owner is out of reach.
+        Raises NotFound if there is none, Unavailable if server or owner cannot be reached.
         """
         follower = self._following.follower(repository_id)
         if follower is not None:
             return await follower.resolve(name)
         owner = None if only_here else self._replicas.owner(repository_id)
         if owner is None or owner == self._replicas.me:
-            raise NotOwner(f"no replica follows repository {repository_id} now", retry_after=1.0)
+            raise NotOwner(
+                f"no replica currently follows repository {repository_id}", retry_after=1.0
+            )
         return await self._others.resolve(owner, repository_id, name)
 
     async def render(self, request: RenderRequest, *, only_here: bool = False) -> Rendered:
-        """The bundle of a folder at a commit; `only_here` as in `trees`.
+        """Renders a folder at a commit to a bundle; `only_here` as in `trees`.
 
-        Invalid: the folder's content is at fault; the message names file and line or object.
-        Unavailable: the commit or the disk is out of reach; try again.
+        Raises Invalid for bad content, naming file and line or object. Raises Unavailable if the
+        commit or the disk is unavailable; retry later.
         """
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> Rendered:
-            sources = [(await self._origin(one), one) for one in request.sources]
+            sources = [(await self._origin(source), source) for source in request.sources]
             rendered = await self._renders.render(spec, record.tree, request, sources)
             if (follower := self._following.follower(spec.id)) is not None:
                 follower.note_used(rendered.reads)
@@ -246,9 +247,9 @@ class GitCache:
         return rendered
 
     async def keep(self, data: bytes) -> Rendered:
-        """Keep a bundle that comes from no repository, with the word of the render tier on it.
+        """Stores and signs a bundle that comes from no repository.
 
-        Unavailable: the disk is full or broken.
+        Raises Unavailable if the disk is full or broken.
         """
         digest = digest_of(data)
         await self._content.put(digest, data)
@@ -260,9 +261,10 @@ class GitCache:
         return replace(rendered, attestation=self._signer.sign(statement))
 
     async def bundle(self, digest: str) -> bytes:
-        """The bytes of a bundle. NotFound: it was never rendered here, or can no more be.
+        """Returns the bytes of a bundle; renders it again if needed and possible.
 
-        Unavailable: a replica or store that may have it does not answer.
+        Raises NotFound for an unknown bundle, Unavailable if a replica or store that may have it
+        cannot be reached.
         """
         recipe = self._recipes.get(digest)
         try:
@@ -275,15 +277,15 @@ class GitCache:
             await self.render(recipe)
             data = await self._content.get(digest)
         if data is None:
-            raise NotFound(f"no bundle {digest[:80]!r} here")
+            raise NotFound(f"bundle {digest[:80]!r} not found")
         return data
 
     async def drop_copies(self) -> None:
-        """Delete the local copies of repositories that others own or nobody follows."""
+        """Deletes the local copies of repositories that this replica does not own."""
         await self._following.drop_copies()
 
     async def _origin(self, source: SourceFolder) -> Origin:
-        """Where another source of a render lies; another replica's is fetched here as well."""
+        """Finds another source of a render; fetches it if another replica owns it."""
         found = await self._find_owned(source.repository_id, source.commit)
         if found is None:
             await self._following.borrow(source.repository_id, source.commit)
@@ -309,7 +311,7 @@ class GitCache:
     @property
     def _others(self) -> Peers:
         if self._peers is None:
-            raise Unavailable("there are no other replicas")
+            raise Unavailable("this git cache has no other replicas")
         return self._peers
 
     async def _answer(
@@ -319,7 +321,7 @@ class GitCache:
         here: Here[Result],
         there: There[Result] | None,
     ) -> Result:
-        """Answer from the copy here, or have the owner answer, whoever that will be by then."""
+        """Answers from the local copy, or forwards to the owner, also after a change of owner."""
         if repository_id not in self._following.specs:
             raise NotOwner(f"repository {repository_id} is not followed", retry_after=1.0)
         for pause in _OWNER_PATIENCE:
@@ -334,19 +336,21 @@ class GitCache:
                 except PeerAway as error:
                     log.info("owner away", repository=repository_id, reason=error.message)
             await self._clock.sleep(pause)
-        # Others may know more by now of who owns it.
-        raise NotOwner(f"no replica answers for repository {repository_id} now", retry_after=1.0)
+        # Another replica may know the owner by now.
+        raise NotOwner(
+            f"no replica can currently answer for repository {repository_id}", retry_after=1.0
+        )
 
     async def _asked(
         self, owner: Member, repository_id: RepositoryId, there: There[Result]
     ) -> Result:
-        """The owner's answer, waited for as long as it is the owner. PeerAway: it is no more."""
+        """Waits for the owner's answer. Raises PeerAway if the owner changes meanwhile."""
         asking = asyncio.ensure_future(there(owner))
         try:
             while not asking.done():
                 await asyncio.wait([asking], timeout=_LOOK_SECONDS)
                 if not asking.done() and self._replicas.owner(repository_id) != owner:
-                    raise PeerAway(f"{owner.name} has lost the repository")
+                    raise PeerAway(f"{owner.name} no longer owns the repository")
             return asking.result()
         finally:
             asking.cancel()
@@ -354,7 +358,7 @@ class GitCache:
     async def _find_owned(
         self, repository_id: RepositoryId, commit: str
     ) -> tuple[RepositorySpec, CommitRecord] | None:
-        """As `_find`; None also where this replica has just lost the repository to another one."""
+        """Finds a commit like `_find`; None also if this replica has just lost the ownership."""
         try:
             return await self._find(repository_id, commit)
         except NotOwner as error:
@@ -364,7 +368,7 @@ class GitCache:
     async def _find(
         self, repository_id: RepositoryId, commit: str
     ) -> tuple[RepositorySpec, CommitRecord] | None:
-        """A commit in this replica's copy; fetched if this is the owner."""
+        """Finds a commit in the local copy; fetches it if this replica is the owner."""
         follower = self._following.follower(repository_id)
         if follower is not None:
             return follower.spec, await follower.have(commit)
@@ -389,9 +393,9 @@ Normal = Sequence[tuple[str, str | None]]
 
 @lru_cache(8)
 def _normal_paths(folders: frozenset[str]) -> tuple[Normal, frozenset[str]]:
-    """Each folder with its normal form, and all of these; the same are asked for again and again.
+    """Normalizes folder paths; None for paths outside the commit.
 
-    None: it is no path inside a commit.
+    Cached, because the same folders are queried repeatedly.
     """
     normal = tuple((folder, _normal(folder)) for folder in folders)
     return normal, frozenset(path for _, path in normal if path is not None)

@@ -1,4 +1,4 @@
-"""Follows one repository: asks for its refs, fetches what is new, tells what has changed."""
+"""Follows one repository: polls its refs, fetches new commits, reports changes."""
 
 import asyncio
 import hashlib
@@ -29,15 +29,15 @@ from gitcache.ports import (
 log = structlog.get_logger(__name__)
 
 HINT_RETRIES = (0.1, 0.3, 1.0, 3.0, 10.0)
-"""Seconds between asking again when a webhook comes before the server shows the commit."""
+"""Seconds between polls after a webhook until the server shows the announced commit."""
 
 _HINTS_TRUSTED = 24 * 3600.0
 _SPREAD = 0.1
 _SLOW_SECONDS = 1.0
 _SLOW_FACTOR = 20.0
-"""A server that takes longer than a second spends a twentieth of its time on us at most."""
+"""A server that needs more than 1 s for a poll spends at most 1/20 of its time on polls."""
 _CHARTS_SECONDS = 300.0
-"""An index of charts is megabytes, and new versions are few."""
+"""Minimum poll interval of chart repositories: an index is large and rarely changes."""
 
 _MEASURE_SECONDS = 600.0
 _MOST_USED = 50_000
@@ -46,7 +46,7 @@ _MOST_ASKED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds between polls: usually, and while webhooks are known to come."""
+    """Poll intervals in seconds: without webhooks, and with recent webhooks."""
 
     poll: float
     poll_with_webhook: float
@@ -55,7 +55,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The ports a follower works with; `owner` is the name of this replica."""
+    """The ports of a follower; `owner` is the name of this replica."""
 
     lister: RefLister
     clones: Clones
@@ -66,7 +66,7 @@ class Source:
 
 @dataclass
 class _Known:
-    """What the last good poll gave."""
+    """Results of the last successful poll."""
 
     commits: dict[str, Commit] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
@@ -76,9 +76,9 @@ class _Known:
 
 
 class Follower:
-    """The one task that watches a repository; `spec` may be replaced while it runs.
+    """Watches a repository in one task; `spec` can be replaced while it runs.
 
-    `tell` is called with each state whose commits, missing refs or error differ from before.
+    Calls `tell` with each state whose commits, missing refs or error have changed.
     """
 
     def __init__(
@@ -107,32 +107,32 @@ class Follower:
         self._tasks = Tasks(f"follower/{spec.id}")
 
     def start(self) -> None:
-        """Begin to poll."""
+        """Starts to poll."""
         self._tasks.forever("poll", self._run())
 
     async def stop(self) -> None:
-        """End polling and give ownership back."""
+        """Stops polling and gives up ownership."""
         await self._tasks.stop()
         await self._source.coordinator.release(self.spec.id)
 
     def replace(self, spec: RepositorySpec) -> None:
-        """Go on with other refs or credentials, at once."""
+        """Applies a spec with other refs or credentials at once."""
         if spec != self.spec:
             self.spec = spec
             self._backoff.reset()
             self._wake.set()
 
     def hint(self, announced: Mapping[str, str] | None) -> None:
-        """Poll now; `announced` (full ref to sha) is what a webhook says to be there."""
+        """Polls at once; a webhook has announced `announced` (full ref to sha)."""
         if announced is not None:
             self._hinted = self._clock.monotonic()
             self._announced.update(announced)
         self._wake.set()
 
     async def have(self, sha: str) -> CommitRecord:
-        """A commit with its folders in the local copy, fetched if need be.
+        """Returns a commit with its folders from the local copy; fetches it if needed.
 
-        Unavailable: it cannot be had now, or the server does not give it. Invalid: no sha.
+        Raises Unavailable if it cannot be fetched, Invalid for a malformed sha.
         """
         if not refs.is_sha(sha):
             raise Invalid(f"{sha[:80]!r} is not a full commit id", field="commit")
@@ -144,14 +144,14 @@ class Follower:
         return record
 
     def note_used(self, paths: Collection[str]) -> None:
-        """Have the files of these paths with each commit from now on."""
+        """Fetches the files of these paths with each commit from now on."""
         if len(self._used) < _MOST_USED:
             self._used.update(paths)
 
     async def resolve(self, name: str) -> Commit:
-        """The commit that a branch, tag or sha means now, whether or not it is followed.
+        """Resolves a branch, tag or sha to its current commit, even if it is not followed.
 
-        NotFound: the server has none of that name. Unavailable: it cannot be had now.
+        Raises NotFound for an unknown name, Unavailable if the commit cannot be fetched.
         """
         if self.state is not None and name in self.state.commits:
             return self.state.commits[name]
@@ -171,7 +171,7 @@ class Follower:
             await self._pause(delay)
 
     async def _restore(self) -> None:
-        """Take up what an earlier process has pinned, to have it while the server is away."""
+        """Restores the commits that an earlier process pinned, in case the server is down."""
         try:
             pins = await self._source.clones.pins(self.spec)
             for name in self.spec.refs:
@@ -185,7 +185,7 @@ class Follower:
             log.exception("local copy unusable", repository=self.spec.id)
 
     async def _round(self) -> float:
-        """Poll once; the seconds until the next time."""
+        """Polls once and returns the seconds until the next poll."""
         spec = self.spec
         try:
             await self._poll(spec)
@@ -197,7 +197,7 @@ class Follower:
             return max(1.0, self._backoff.next(), error.retry_after or 0.0)
         except Exception:
             log.exception("repository failed", repository=spec.id)
-            self._publish(spec, "internal error; the server's log has the details")
+            self._publish(spec, "internal error; see the log of the git cache")
             return max(1.0, self._backoff.next())
         self._backoff.reset()
         is_first = self._known.measured is None
@@ -230,7 +230,7 @@ class Follower:
         return listed
 
     async def _measure(self, spec: RepositorySpec) -> None:
-        """The size of the local copy, now and then: adding it up takes a walk over its files."""
+        """Measures the local copy at most every 10 minutes, because that walks all of its files."""
         now, known = self._clock.monotonic(), self._known
         if known.measured is None or now - known.measured >= _MEASURE_SECONDS:
             known.size = await self._source.clones.size(spec)
@@ -246,7 +246,7 @@ class Follower:
         return all(commits.get(name) == sha for name, sha in expected.items())
 
     async def _update(self, spec: RepositorySpec, resolved: refs.Resolved) -> None:
-        """Fetch what is new and take it over."""
+        """Fetches new commits and updates the known ones."""
         known = {name: commit.sha for name, commit in self._known.commits.items()}
         new = {name: sha for name, sha in resolved.commits.items() if known.get(name) != sha}
         failures = await self._fetch_new(new)
@@ -264,7 +264,7 @@ class Follower:
             raise named[0]
 
     async def _fetch_new(self, new: Mapping[str, str]) -> dict[str, Rejected]:
-        """Fetch all that is new; what is rejected, by name, must not hold up the rest."""
+        """Fetches new commits; returns rejected ones by name, which must not block the others."""
         if not new:
             return {}
         try:
@@ -282,9 +282,9 @@ class Follower:
     async def _commit(
         self, spec: RepositorySpec, name: str, sha: str, failures: Collection[str]
     ) -> Commit | None:
-        """The commit to take over for a ref: the last good one if the new one was rejected.
+        """Returns the commit of a ref: the last good one if the new one was rejected.
 
-        None: there is none, as for a tag of something that is no commit.
+        Returns None without a commit, for example for a tag of a blob.
         """
         known = self._known.commits.get(name)
         if name in failures or (known is not None and known.sha == sha):
@@ -294,12 +294,12 @@ class Follower:
         except Invalid:
             return None
         if record is None:
-            raise Unavailable(f"commit {sha[:12]} did not arrive with the fetch")
+            raise Unavailable(f"commit {sha[:12]} is missing after the fetch")
         await prefetch(self._source.reader, spec, record.tree, spec.folders | self._used)
         return record.commit
 
     async def _fetch_asked(self, sha: str) -> CommitRecord | None:
-        """Fetch one commit, unless it has come while others were fetching."""
+        """Fetches one commit, unless a concurrent fetch already did."""
         async with self._fetching:
             record = await self._source.reader.commit(self.spec, sha)
             if record is None:
@@ -310,7 +310,7 @@ class Follower:
         return record
 
     async def _fetch_followed(self, wants: Mapping[str, str]) -> None:
-        """Fetch what refs point at; what was asked for before they did is here already."""
+        """Fetches the commits of refs; only pins those that were fetched on request before."""
         async with self._fetching:
             here = {name: sha for name, sha in wants.items() if sha in self._asked}
             self._asked -= set(here.values())
@@ -322,8 +322,8 @@ class Follower:
     async def _fetch(self, wants: Mapping[str, str]) -> None:
         if not await self._source.coordinator.claim(self.spec.id):
             raise NotOwner(
-                "this replica may not fetch the repository now: another one has taken it over, "
-                "or Redis is away",
+                "this replica does not own the repository now: another one has taken it over, "
+                "or Redis is unavailable",
                 retry_after=1.0,
             )
         await self._source.clones.fetch(self.spec, wants)
@@ -332,7 +332,7 @@ class Follower:
         known = self._known
         state = RepositoryState(
             repository_id=spec.id,
-            commits={name: one for name, one in known.commits.items() if name in spec.refs},
+            commits={name: commit for name, commit in known.commits.items() if name in spec.refs},
             missing=known.missing & spec.refs,
             error=error,
             polled_at=self._clock.now(),
@@ -357,7 +357,7 @@ class Follower:
         return seconds * random.uniform(1 - _SPREAD, 1 + _SPREAD)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait for the time to pass or a wake."""
+        """Waits for some seconds or until woken."""
         sleeper = self._tasks.spawn("pause", self._wake_after(seconds))
         try:
             await self._wake.wait()
@@ -373,9 +373,10 @@ class Follower:
 async def prefetch(
     reader: TreeReader, spec: RepositorySpec, tree: str, paths: Collection[str]
 ) -> None:
-    """Have the files that will be read, so that nothing is fetched while something is served.
+    """Fetches files in advance, so that no request waits for a fetch.
 
-    What cannot be looked through is left to whoever reads it. Unavailable: the server failed.
+    Logs folders that are invalid; a later read reports them. Raises Unavailable if the server
+    fails.
     """
     try:
         await reader.prefetch(spec, tree, paths)
@@ -384,5 +385,5 @@ async def prefetch(
 
 
 def pin_of(name: str) -> str:
-    """The pin under which a followed ref's commit is kept."""
+    """Returns the pin name of a followed ref."""
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:20]

@@ -1,4 +1,4 @@
-"""All repositories that are followed: here by a follower, or elsewhere with the news coming in."""
+"""All followed repositories: owned ones with a follower, others through events."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -25,9 +25,9 @@ Listener = Callable[[RepositoryState], None]
 
 
 class Following:
-    """What is to be followed, the followers of what this replica owns, and all states.
+    """Specs of all repositories, followers of owned ones, and all states.
 
-    A state counts, here as elsewhere, once it has been published.
+    A state becomes visible, here and elsewhere, once it is published.
     """
 
     def __init__(self, source: Source, replicas: Replicas, clock: Clock, pace: Pace) -> None:
@@ -56,13 +56,13 @@ class Following:
         self.tasks = Tasks("following")
 
     async def start(self) -> None:
-        """Join the other replicas, and follow what falls to this one."""
+        """Joins the other replicas and follows this replica's share."""
         self.tasks.forever("publish", self._publish())
         self._ownership.start()
         await self._replicas.start(self._hear)
 
     async def stop(self) -> None:
-        """End following, then leave; once."""
+        """Stops following, then leaves; idempotent."""
         if self._left:
             return
         self._left = True
@@ -71,11 +71,11 @@ class Following:
         await self._replicas.stop()
 
     def parts(self) -> tuple[Tasks, ...]:
-        """Owners of work that must not end before `stop`."""
+        """Task owners whose tasks must not end before `stop`."""
         return (self.tasks, self._ownership.tasks)
 
     def follow(self, spec: RepositorySpec) -> None:
-        """As `GitCache.follow`."""
+        """See `GitCache.follow`."""
         known, self.specs[spec.id] = self.specs.get(spec.id), spec
         follower = self._followers.get(spec.id)
         if follower is None:
@@ -88,30 +88,30 @@ class Following:
             self._tell(state)
 
     def forget(self, repository_id: RepositoryId) -> None:
-        """As `GitCache.forget`."""
+        """See `GitCache.forget`."""
         self.specs.pop(repository_id, None)
         self._states.pop(repository_id, None)
         self._ownership.look()
 
     def on_state(self, listener: Listener) -> None:
-        """As `GitCache.on_state`."""
+        """See `GitCache.on_state`."""
         self._listeners.append(listener)
 
     def state(self, repository_id: RepositoryId) -> RepositoryState | None:
-        """As `GitCache.state`."""
+        """See `GitCache.state`."""
         state = self._states.get(repository_id) if repository_id in self.specs else None
         follower = self._followers.get(repository_id)
         if state is None or follower is None or follower.state is None:
             return state
-        # Whoever hears it must not take it for older than what was told, by a clock that is behind.
+        # Never return an older time than the published one, even if a clock is behind.
         return replace(state, polled_at=max(state.polled_at, follower.state.polled_at))
 
     def states(self) -> list[RepositoryState]:
-        """The states of all that is followed and known."""
+        """The known states of all followed repositories."""
         return [state for name in self.specs if (state := self.state(name)) is not None]
 
     async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
-        """As `GitCache.hint`; lost while the coordinating server is away, as a hint may be."""
+        """See `GitCache.hint`; the hint is lost if the coordination server is unavailable."""
         if (follower := self._followers.get(repository_id)) is not None:
             follower.hint(announced)
             return
@@ -121,28 +121,28 @@ class Following:
             log.warning("hint lost", repository=repository_id, reason=error.message)
 
     def follower(self, repository_id: RepositoryId) -> Follower | None:
-        """The follower, if the repository is followed here."""
+        """Returns the follower of a repository that this replica owns, or None."""
         return self._followers.get(repository_id)
 
     def copy_of(self, repository_id: RepositoryId) -> RepositorySpec | None:
-        """The repository of which an older copy is still here, though others own it now."""
+        """Returns the spec of an old local copy of a repository that another replica owns."""
         return self._copies.get(repository_id)
 
     async def borrow(self, repository_id: RepositoryId, sha: str) -> None:
-        """Have one commit of a repository that another replica owns. Unavailable."""
+        """Fetches one commit of a repository that another replica owns. Raises Unavailable."""
         spec = self.specs.get(repository_id)
         if spec is not None and repository_id not in self._followers:
             await self._source.clones.fetch(spec, {ASKED_PIN + sha: sha})
             self._copies[repository_id] = spec
 
     async def clean(self) -> None:
-        """Delete copies of what is not ours, pack the others. Unavailable: the disk."""
+        """Deletes copies of repositories of other replicas and packs the others. Unavailable."""
         await self.drop_copies()
         for follower in tuple(self._followers.values()):
             await self._source.clones.maintain(follower.spec)
 
     async def drop_copies(self) -> None:
-        """Delete copies of what is not ours. Unavailable: the disk."""
+        """Deletes copies of repositories of other replicas. Raises Unavailable."""
         specs = [follower.spec for follower in self._followers.values()]
         for repository_id in tuple(self._copies):
             copy = self._copies.pop(repository_id)
@@ -187,7 +187,7 @@ class Following:
         state = self._unpublished.pop(repository_id)
         try:
             if not await self._replicas.publish(self._completed(state)):
-                # A new follower asks for everything again, should this replica own it anew.
+                # If this replica becomes the owner again, a new follower polls everything.
                 await self._end(repository_id)
                 self._ownership.look()
         except Unavailable:
@@ -195,9 +195,9 @@ class Following:
             await self._clock.sleep(_PUBLISH_AGAIN_SECONDS)
 
     def _completed(self, state: RepositoryState) -> RepositoryState:
-        """A new owner that has not reached the server yet keeps what the one before it knew.
+        """Keeps the previous owner's commits while a new owner has not reached the server yet.
 
-        States are told in the order of their times, so that no clock that is behind counts.
+        Also makes times strictly increasing, even if a clock is behind.
         """
         known = self._states.get(state.repository_id)
         if known is not None and state.polled_at <= known.polled_at:
@@ -206,16 +206,16 @@ class Following:
             return state
         spec = self.specs.get(state.repository_id)
         refs = spec.refs if spec else frozenset()
-        kept = {name: one for name, one in known.commits.items() if name in refs}
+        kept = {name: commit for name, commit in known.commits.items() if name in refs}
         commits = {**state.commits, **kept}
         missing = (state.missing | known.missing) & refs - commits.keys()
         return replace(state, commits=commits, missing=missing, fetched_at=known.fetched_at)
 
     async def _prepare(self, repository_id: RepositoryId) -> None:
-        """Have the commits that are known of a repository that is still another replica's."""
+        """Fetches the known commits of a repository that another replica still owns."""
         spec, state = self.specs.get(repository_id), self._states.get(repository_id)
         if spec is None or state is None:
-            raise Unavailable("its owner has not told yet what is to be fetched")
+            raise Unavailable("its owner has not published a state yet")
         wants = {pin_of(name): commit.sha for name, commit in state.commits.items()}
         if wants:
             await self._source.clones.fetch(spec, wants)
@@ -250,7 +250,7 @@ class Following:
             await self._source.reader.release(follower.spec)
 
     async def _restart(self, repository_id: RepositoryId) -> None:
-        """Go on with another URL: nothing that was known counts."""
+        """Restarts with another URL and drops the known state."""
         await self._end(repository_id)
         self._states.pop(repository_id, None)
         try:

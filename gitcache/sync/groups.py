@@ -1,10 +1,10 @@
-"""Render groups: work is done once for all whose inputs agree on what it read.
+"""Render groups: callers whose inputs agree on the parameters that a render reads.
 
-What a render reads of its parameters is only known afterwards. So it is remembered in two steps:
-the static inputs give the sets of parameters that earlier work has read, and each set with the
-values that are there now gives the digest of all inputs, under which the result lies. A set is
-right for every caller who agrees on its values, because the work would take the same way again.
-The empty set is always tried, last: most folders have no templates.
+The parameters that a render reads are known only afterwards, so lookups have two steps. The static
+inputs give the sets of parameters that earlier renders have read. Each set with its current values
+gives a digest of all inputs, the key of a result. A result is valid for every caller with the same
+values, because the render would read the same parameters again. The empty set is always tried
+last: most folders have no templates.
 """
 
 from collections import OrderedDict
@@ -22,22 +22,22 @@ Sets = list[list[list[str]]]
 
 
 class Groups:
-    """Remembers results by static inputs and those parameters that were read."""
+    """Stores results by static inputs and by the parameters that were read."""
 
     def __init__(self, memo: Memo) -> None:
         self._memo = memo
         self._known: OrderedDict[str, Sets] = OrderedDict()
 
     async def sources(self, static: str, parameters: Mapping[str, Any]) -> list[str]:
-        """The digests of all inputs under which a result for these may lie."""
+        """Returns the possible keys of a result for these inputs."""
         return [source_of(static, reads, parameters) for reads in await self._sets(static)]
 
     async def flight(self, static: str, parameters: Mapping[str, Any]) -> str:
-        """What callers share who, as far as is known, belong to one group."""
+        """Returns a key that is equal for callers of the same group, as far as groups are known."""
         return source_of(static, given.union(await self._sets(static)), parameters)
 
     async def find(self, static: str, parameters: Mapping[str, Any]) -> dict | None:
-        """A result that was kept for inputs that agree with these."""
+        """Returns a stored result for equivalent inputs, or None."""
         for source in await self.sources(static, parameters):
             if (kept := await self._memo.get(source)) is not None:
                 return kept
@@ -46,14 +46,14 @@ class Groups:
     async def keep(
         self, static: str, parameters: Mapping[str, Any], reads: Reads, result: dict
     ) -> str:
-        """Remember a result and what it read; its digest of all inputs."""
+        """Stores a result and the parameters that it read; returns its key."""
         source = source_of(static, reads, parameters)
         await self._memo.put(source, result)
         await self.note(static, reads)
         return source
 
     async def note(self, static: str, reads: Reads) -> None:
-        """Remember only what was read."""
+        """Stores only the parameters that were read."""
         sets = await self._sets(static)
         new = given.union([reads])
         if new in sets:

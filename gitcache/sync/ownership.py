@@ -1,6 +1,6 @@
-"""Which repositories this replica follows: taken where placement says so, given make-before-break.
+"""Ownership rules: takes repositories by placement, hands them over make-before-break.
 
-The port tells who holds what; the rules are here. One round at a time.
+The `Replicas` port knows the current owners. One round runs at a time.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ _UNOWNED_ROUND_SECONDS = 1.0
 _PREPARING_AT_ONCE = 2
 _PREPARE_AGAIN_SECONDS = 5.0
 _UNOWNED_SECONDS = 3.0
-"""For how long the one that a repository falls to may leave it to nobody; longer for each that
-is ranked before whoever takes it then."""
+"""Seconds that a repository may have no owner before the next-ranked replica takes it; multiplied
+by that replica's rank."""
 
 _placed = lru_cache(maxsize=2)(place)
 
@@ -32,10 +32,10 @@ Verb = Callable[[RepositoryId], Awaitable[None]]
 
 
 class Ownership:
-    """Sees to it that exactly those repositories are followed here that this replica holds.
+    """Follows exactly the repositories whose lease this replica holds.
 
-    `wanted` gives all repositories, the same on each replica, `followed` those followed here.
-    `begin` and `end` start and stop following; `prepare` fetches what a new owner needs while
+    `wanted` returns all repositories, the same on each replica; `followed` those followed here.
+    `begin` and `end` start and stop following. `prepare` fetches the data of a new owner while
     the old one still works.
     """
 
@@ -64,17 +64,17 @@ class Ownership:
         self.tasks = Tasks("ownership")
 
     def start(self) -> None:
-        """Begin to take what is ours."""
+        """Starts the rounds."""
         self.tasks.forever("rounds", self._run())
 
     async def stop(self) -> None:
-        """End following; the leases go with the port."""
+        """Stops following; the port releases the leases."""
         await self.tasks.stop()
         for repository_id in tuple(self._followed()):
             await self._end(repository_id)
 
     def look(self) -> None:
-        """Something has changed: repositories, members, owners."""
+        """Requests a round after a change of repositories, members or owners."""
         self._wake.set()
 
     async def _run(self) -> None:
@@ -111,10 +111,10 @@ class Ownership:
                 break
 
     def _is_left(self, repository_id: RepositoryId, names: Sequence[str]) -> bool:
-        """Whether nobody has taken it for so long that this replica is to, wherever it falls to.
+        """True if nobody has owned the repository for so long that this replica should take it.
 
-        Replicas that were told of different repositories each may take another one for the best,
-        and one that was not told takes nothing.
+        Replicas with different sets of repositories may disagree on the best replica, and one
+        without the repository takes nothing.
         """
         if self._replicas.owner(repository_id) is not None or self._replicas.me.name not in names:
             self._unowned.pop(repository_id, None)

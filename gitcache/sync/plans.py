@@ -1,4 +1,4 @@
-"""What a render reads of its commit, found without rendering: folders, references, charts."""
+"""Finds the inputs of a render without rendering: folders, references, charts."""
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
@@ -46,7 +46,7 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A place in a commit: its repository and the commit's root tree."""
+    """A commit: its repository and root tree."""
 
     spec: RepositorySpec
     tree: str
@@ -54,7 +54,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A folder or file that a render reads, and where it appears among the render's files."""
+    """A folder or file that a render reads, and its path `at` among the render's files."""
 
     spec: RepositorySpec
     path: str
@@ -65,7 +65,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A render that is fully determined but for its parameters; `static` is their digest."""
+    """All inputs of a render except parameters; `static` is their digest."""
 
     request: RenderRequest
     renderer: Renderer
@@ -78,12 +78,12 @@ class Plan:
     static: str = ""
 
     def source(self, reads: Reads) -> str:
-        """The digest of all inputs, if these parameters were read."""
+        """Digest of all inputs, given the parameters that were read."""
         return source_of(self.static, reads, self.request.parameters)
 
 
 class Planner:
-    """Finds out what a request reads."""
+    """Makes the plan of a request."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Planner:
         request: RenderRequest,
         sources: Sequence[tuple[Origin, SourceFolder]] = (),
     ) -> Plan:
-        """The plan of a request. Invalid: something that it names is not there."""
+        """Makes the plan of a request. Raises Invalid for missing references."""
         folder = paths.folder_path(request.folder)
         own = await self._folder(origin, folder, request.commit)
         start = _kustomize_root(folder, request.kustomize_path)
@@ -119,8 +119,8 @@ class Planner:
             await self._folder(origin, start, request.commit)
         plan = replace(plan, reads=await self._closure(origin, plan))
         plan = replace(plan, parts=[*plan.parts, *_own_parts(origin, plan)])
-        for other, source in sources:
-            plan = replace(plan, parts=[*plan.parts, await self._mounted(other, source, folder)])
+        for mounted, source in sources:
+            plan = replace(plan, parts=[*plan.parts, await self._mounted(mounted, source, folder)])
         return replace(plan, static=await self._static(origin, plan))
 
     async def _folder(self, origin: Origin, path: str, commit: str) -> Entry:
@@ -132,7 +132,7 @@ class Planner:
     async def _renderer(
         self, origin: Origin, own: Entry, root: str, request: RenderRequest
     ) -> Renderer:
-        """What a folder is for, by the files at a place in it."""
+        """Detects the renderer of a folder by its files."""
         if request.renderer is not Renderer.AUTO:
             return request.renderer
         suffixes = ("", _TEMPLATE) if request.templated else ("",)
@@ -174,10 +174,10 @@ class Planner:
         if self._decryptor is None:
             return []
         specs = {part.spec.id: part.spec for part in plan.parts}
-        return sorted({name for one in specs.values() if (name := self._decryptor.keys(one))})
+        return sorted({name for spec in specs.values() if (name := self._decryptor.keys(spec))})
 
     async def _mounted(self, origin: Origin, source: SourceFolder, folder: str) -> Part:
-        """A folder of another source, put below the service's folder."""
+        """Mounts a folder of another source in the service's folder."""
         path = paths.folder_path(source.folder)
         at = paths.join(folder, source.path)
         if at is None or not paths.below(at, folder):
@@ -185,10 +185,10 @@ class Planner:
         return Part(origin.spec, path, await self._folder(origin, path, source.commit), at, True)
 
     async def _with_chart(self, origin: Origin, plan: Plan, *, any_sources: bool) -> Plan:
-        """The plan of a chart: its folder or archive, values files, and dependencies."""
+        """Adds a chart to the plan: its folder or archive, values files, and dependencies."""
         helm = plan.request.helm or HelmRelease("release", "default")
         plan = replace(plan, request=replace(plan.request, helm=helm))
-        values = [_inside_commit(plan.folder, one, "valuesFiles") for one in helm.values_files]
+        values = [_inside_commit(plan.folder, file, "valuesFiles") for file in helm.values_files]
         plan = await self._reading(origin, replace(plan, values=values), values)
         if origin.spec.kind is RepositoryKind.HELM:
             root = paths.child(plan.folder, _FETCHED_CHART)
@@ -216,8 +216,8 @@ class Planner:
         if not chart.repository.startswith("file://"):
             if not chart.repository.startswith(("https://", "http://", "oci://")):
                 raise Invalid(
-                    f"the chart's dependency {chart.name!r} has no repository that can be "
-                    "reached: give its URL, or put it into charts/"
+                    f"the chart's dependency {chart.name!r} has no supported repository: "
+                    "set an https or oci URL, or add the chart to charts/"
                 )
             pin = await self._charts.pin(replace(chart, project=origin.spec.project))
             return replace(plan, pins={**plan.pins, place: pin})
@@ -228,41 +228,43 @@ class Planner:
         return replace(plan, parts=[*plan.parts, part])
 
     async def _reading(self, origin: Origin, plan: Plan, names: Collection[str]) -> Plan:
-        """The plan that reads these paths too, as far as they are in the commit."""
-        outside = [one for one in names if not any(paths.below(one, r) for r in plan.reads)]
+        """Adds the existing ones of these paths to the plan's reads."""
+        outside = [name for name in names if not any(paths.below(name, r) for r in plan.reads)]
         found = await self._reader.ids(origin.spec, origin.tree, outside)
         more = {name: entry for name, entry in found.items() if entry is not None}
         return replace(plan, reads={**plan.reads, **more})
 
     async def _closure(self, origin: Origin, plan: Plan) -> dict[str, Entry]:
-        """What is read and, again and again, whatever outside of it that names."""
+        """Adds outside references of the read folders, recursively."""
         reads = dict(plan.reads)
         unread = list(plan.reads)
         while unread:
             folder = unread.pop()
             names = await self._outside(origin, folder, reads[folder], plan)
             found = await self._reader.ids(origin.spec, origin.tree, names)
-            for name, one in found.items():
-                if one is not None and not any(paths.below(name, other) for other in reads):
-                    reads[name] = one
+            for name, entry in found.items():
+                if entry is not None and not any(paths.below(name, read) for read in reads):
+                    reads[name] = entry
                     unread.append(name)
             if len(reads) > _MAX_FOLDERS:
-                raise Invalid(f"the folder refers to more than {_MAX_FOLDERS} other places")
+                raise Invalid(
+                    f"the folder refers to more than {_MAX_FOLDERS} other folders or files"
+                )
         return reads
 
     async def _outside(self, origin: Origin, folder: str, entry: Entry, plan: Plan) -> list[str]:
-        """Paths outside of a folder that its files name, from the root."""
+        """Lists the outside paths that a folder's files name, from the repository root."""
         if not entry.is_tree:
             return []
         found = await self._references(origin, entry, plan)
-        names = [(one, paths.join(folder, one)) for one in found.paths if _leaves(one)]
+        names = [(path, paths.join(folder, path)) for path in found.paths if _leaves(path)]
         if any(name is None for _, name in names):
-            raise Invalid(f"something below {folder or '.'!r} leaves the repository")
-        links = (paths.join(folder, one) for one in found.links)
+            raise Invalid(f"a reference below {folder or '.'!r} leaves the repository")
+        links = (paths.join(folder, link) for link in found.links)
         return [name for name in (*(name for _, name in names), *links) if name is not None]
 
     async def _references(self, origin: Origin, entry: Entry, plan: Plan) -> References:
-        """What a tree's files name, relative to it; depends on the tree and what it reads."""
+        """Finds references in a tree's files, relative to the tree; cached by tree and reads."""
         if plan.renderer is Renderer.RAW:
             return await self._links(origin, entry, plan)
         templated = plan.request.templated
@@ -279,14 +281,14 @@ class Planner:
         kept: dict[str, Any] | None = await self._groups.find(static, parameters)
         if kept is None:
             found = await self._scan(origin, entry, plan)
-            charts = [[one.repository, one.name, one.version] for one in found.charts]
+            charts = [[chart.repository, chart.name, chart.version] for chart in found.charts]
             kept = {"paths": list(found.paths), "links": list(found.links), "charts": charts}
             await self._groups.keep(static, parameters, found.reads, kept)
-        charts = [ChartRef(*one) for one in kept["charts"]]
+        charts = [ChartRef(*fields) for fields in kept["charts"]]
         return References(kept["paths"], charts, links=kept["links"])
 
     async def _links(self, origin: Origin, entry: Entry, plan: Plan) -> References:
-        """Of plain files only links name others; looking again costs less than a file for it."""
+        """Finds the links of plain files, cached in memory: a rescan is cheaper than a file."""
         found = self._linked.get(entry.id)
         if found is None:
             found = self._linked[entry.id] = await self._scan(origin, entry, plan)
@@ -300,12 +302,14 @@ class Planner:
         targets = [
             target for path, text in linked.items() if (target := _target(path, text)) is not None
         ]
-        wanted = {path: one for path, one in walked.items() if _names_others(path, plan.renderer)}
-        inside = {path: one for path, one in wanted.items() if one.is_file}
+        wanted = {
+            path: entry for path, entry in walked.items() if _names_others(path, plan.renderer)
+        }
+        inside = {path: file for path, file in wanted.items() if file.is_file}
         if not inside or (plan.renderer is Renderer.HELM and _CHART_FILES[0] not in inside):
             return References(links=targets)
         packed = {path: b"" for path in inside if path.endswith(".tgz")}
-        read = {path: one for path, one in inside.items() if path not in packed}
+        read = {path: file for path, file in inside.items() if path not in packed}
         files = await contents(self._reader, origin.spec, read, read)
         request = plan.request
         job = RenderJob(
@@ -323,7 +327,7 @@ def _leaves(path: str) -> bool:
 
 
 def _target(path: str, text: str) -> str | None:
-    """Where a link points, if that is outside its tree; an absolute one points nowhere."""
+    """Returns the target of a link that leaves its tree; None otherwise and for absolute links."""
     if text.startswith("/") or len(text) > 1024:
         return None
     joined = paths.relative_target(path, text)
@@ -331,7 +335,7 @@ def _target(path: str, text: str) -> str | None:
 
 
 def _names_others(path: str, renderer: Renderer) -> bool:
-    """Whether the files of this name may refer to others, for a renderer."""
+    """True if files of this name may have references, for a renderer."""
     if renderer is Renderer.KUSTOMIZE:
         return path.rpartition("/")[2].removesuffix(_TEMPLATE) in _KUSTOMIZATIONS
     if renderer is Renderer.JSONNET:

@@ -1,4 +1,4 @@
-"""From a commit's folder to a bundle: the inputs' digest first, work only if it is unknown."""
+"""Renders folders to bundles, unless the digest of the inputs has a stored result."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -30,10 +30,10 @@ _MAX_FAILURES = 1000
 
 
 class Renders:
-    """Renders once per digest of inputs, over restarts too.
+    """Renders once per digest of inputs, also across restarts.
 
-    Failures are remembered in memory for `failure_seconds`, so that many clusters of one broken
-    service cost one try.
+    Caches failures for `failure_seconds`, so that a broken service on many clusters is rendered
+    once.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class Renders:
         request: RenderRequest,
         sources: Sequence[tuple[Origin, SourceFolder]] = (),
     ) -> Rendered:
-        """The bundle of a request; `tree` is the root tree of its commit. Invalid, Unavailable.
+        """Renders a request; `tree` is the root tree of its commit. Raises Invalid, Unavailable.
 
-        Who asks while another renders for the same group, as far as groups are known, waits and
-        then looks again: what was read meanwhile tells whether the result is theirs as well.
+        A caller waits while another renders for the same group, as far as groups are known. Then
+        it checks, by the parameters that were read, if the result is valid for it too.
         """
         plan = await self._planner.plan(Origin(spec, tree), request, sources)
         while True:
@@ -86,7 +86,7 @@ class Renders:
                 return done
 
     async def _kept(self, plan: Plan) -> Rendered | None:
-        """A result that is there already. Invalid: rendering has just failed on these inputs."""
+        """Returns a stored result. Raises Invalid if rendering has just failed for these inputs."""
         for source in await self._groups.sources(plan.static, plan.request.parameters):
             memo = await self._memo.get(source)
             if memo is not None and await self._is_there(memo["digest"]):
@@ -97,14 +97,14 @@ class Renders:
         return None
 
     async def _is_there(self, digest: str) -> bool:
-        """Whether a bundle is kept; one that cannot be looked for is made again instead."""
+        """True if the bundle is stored; False also if the store is unavailable."""
         try:
             return await self._content.get(digest) is not None
         except Unavailable:
             return False
 
     async def render_now(self, plan: Plan) -> Rendered:
-        """Render in a worker and keep the result. Invalid: the content is at fault."""
+        """Renders in a worker and stores the result. Raises Invalid for bad content."""
         parameters = plan.request.parameters
         try:
             result = await self._workers.render(await self._job(plan))
@@ -140,14 +140,14 @@ class Renders:
         )
 
     async def _files(self, plan: Plan) -> dict[str, bytes]:
-        """All files of a plan by the path at which the renderer finds them."""
+        """Reads all files of a plan by their path for the renderer."""
         entries = {id(part): await self._entries(part) for part in plan.parts}
         files: dict[str, bytes] = {}
         for part in plan.parts:
             around: dict[str, Entry] = {}
-            for other in plan.parts:
-                if (other.spec.id, other.is_mounted) == (part.spec.id, part.is_mounted):
-                    around |= entries[id(other)]
+            for sibling in plan.parts:
+                if (sibling.spec.id, sibling.is_mounted) == (part.spec.id, part.is_mounted):
+                    around |= entries[id(sibling)]
             wanted = {p: e for p, e in entries[id(part)].items() if _is_needed(p, plan)}
             found = await contents(self._reader, part.spec, wanted, around)
             await self._open_files(part.spec, found)
@@ -155,23 +155,23 @@ class Renders:
                 at = paths.child(part.at, path.removeprefix(part.path).lstrip("/"))
                 at = at.rstrip("/")
                 if at in files:
-                    raise Invalid(f"{at} comes from two sources; which one is meant?")
+                    raise Invalid(f"{at} comes from two sources; remove it from one of them")
                 files[at] = data
         return files
 
     async def _open_files(self, spec: RepositorySpec, files: dict[str, bytes]) -> None:
-        """Put those that lie encrypted in git in the clear."""
+        """Decrypts encrypted files in place."""
         if (given := self._decryptor) is None:
             return
-        for path in [one for one, data in files.items() if given.is_encrypted(one, data)]:
+        for path in [name for name, data in files.items() if given.is_encrypted(name, data)]:
             files[path] = await given.decrypt(spec, path, files[path])
 
     async def _entries(self, part: Part) -> Mapping[str, Entry]:
-        """The files of a part by their path in its own repository."""
+        """Lists the files of a part by their path in the part's repository."""
         if not part.entry.is_tree:
             return {part.path: part.entry}
         walked = await self._reader.walk(part.spec, part.entry.id)
-        return {paths.child(part.path, name): one for name, one in walked.items()}
+        return {paths.child(part.path, name): entry for name, entry in walked.items()}
 
     def _remember_failure(self, source: str, error: Invalid) -> None:
         until = self._clock.monotonic() + self._failure_seconds
@@ -181,9 +181,9 @@ class Renders:
 
 
 class _Turn:
-    """One try to render, by whoever comes first of a group.
+    """One attempt to render, by the first caller of a group.
 
-    A failure goes to its own caller only: others may differ in what was read.
+    Only that caller gets a failure: others may have other parameters.
     """
 
     def __init__(self, renders: Renders, plan: Plan) -> None:
@@ -207,7 +207,7 @@ def _rendered(plan: Plan, source: str, memo: Mapping, *, cached: bool) -> Render
 
 
 def _is_needed(path: str, plan: Plan) -> bool:
-    """Plain rendering reads manifests only; tools may read anything."""
+    """True for files that the renderer may read: RAW reads only manifests."""
     if plan.renderer is not Renderer.RAW:
         return True
     name = path.removesuffix(_TEMPLATE) if plan.request.templated else path

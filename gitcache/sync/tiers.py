@@ -1,4 +1,4 @@
-"""Content stores behind each other: nearer ones are asked first, and filled from farther ones."""
+"""Tiered content stores: reads the nearest first and fills it from the farther ones."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,11 +18,10 @@ _LEAVING_SECONDS = 5.0
 
 
 class TieredContent:
-    """The nearest store is ours and must take what is put; farther ones get it a little later.
+    """Stores content in the nearest store, and copies it to farther stores in the background.
 
-    What a farther one cannot take is logged and left: each holds only copies of what can be
-    made again. A digest that many ask for at once is looked for once. If the nearest one cannot
-    take something, `make_room` is asked once to remove what is not needed.
+    Only logs failed copies, because content can be rendered again. Concurrent reads of a digest
+    search once. If the nearest store fails to write, calls `make_room` and retries once.
     """
 
     def __init__(
@@ -40,21 +39,21 @@ class TieredContent:
         self.tasks = Tasks("content")
 
     async def get(self, digest: str) -> bytes | None:
-        """As `ContentStore.get`. Unavailable: no store has it, but one could not be asked."""
+        """Implements `ContentStore.get`. Raises Unavailable if not found and a store failed."""
         data = await self._nearest.get(digest)
         if data is not None or not self._farther:
             return data
         return await self._flights.once(digest, lambda: self._search(digest))
 
     async def put(self, digest: str, data: bytes) -> None:
-        """As `ContentStore.put`; returns when the nearest store has it."""
+        """Implements `ContentStore.put`; returns after the write to the nearest store."""
         await self._put_here(digest, data)
         if self._farther and self._waiting < _MOST_WAITING:
             self._waiting += 1
             self.tasks.spawn("copy", self._copy(digest, data))
 
     async def stop(self) -> None:
-        """Let copies that are under way arrive, within seconds: this may be the only other one."""
+        """Waits some seconds for running copies, which may be the only other ones."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_SECONDS):
                 while self._waiting:

@@ -1,4 +1,4 @@
-"""Changes that go back to git: commits and branches from edits, requests to merge them.
+"""Writes to git: commits and branches from edits, and merge requests.
 
-What may not live here: when and why something is to be changed; that is the control plane's.
+No decisions here: the control plane decides when and why to write.
 """

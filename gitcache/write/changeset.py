@@ -1,4 +1,4 @@
-"""From edits to lines of git's index: which paths get which content."""
+"""Computes the changed files of a commit from edits."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ _MAX_FILES = 10_000
 
 @dataclass(slots=True)
 class Changeset:
-    """What a commit changes: contents of new files, entries that are copied, paths that go."""
+    """Changes of a commit: contents of files, copied entries, deleted paths."""
 
     contents: dict[str, bytes] = field(default_factory=dict)
     modes: dict[str, int] = field(default_factory=dict)
@@ -26,22 +26,22 @@ class Changeset:
     gone: set[str] = field(default_factory=set)
 
     def put(self, path: str, content: bytes, mode: int = _FILE) -> None:
-        """A file with this content. Invalid: too large."""
+        """Sets the content of a file. Raises Invalid beyond the limit."""
         if len(content) > MAX_FILE:
             raise Invalid(f"{path} would have more than {MAX_FILE:,} bytes")
         self.forget(path)
         self.contents[path], self.modes[path] = content, mode
 
     def forget(self, path: str) -> None:
-        """Let nothing of what was to be at this path remain."""
+        """Drops all earlier changes at and below this path."""
         for table in (self.contents, self.modes, self.copied):
-            for one in [one for one in table if paths.below(one, path)]:
-                del table[one]
+            for inner in [inner for inner in table if paths.below(inner, path)]:
+                del table[inner]
         self.gone.discard(path)
 
 
 class Changes:
-    """Works edits out one after another on the tree of a commit; later ones see earlier ones."""
+    """Applies edits in order to the tree of a commit; later edits see earlier ones."""
 
     def __init__(self, reader: TreeReader, spec: RepositorySpec, tree: str) -> None:
         self._reader = reader
@@ -50,13 +50,13 @@ class Changes:
         self._made = Changeset()
 
     async def work_out(self, edits: Sequence[Edit]) -> Changeset:
-        """The sum of all edits. Invalid: one cannot be made."""
+        """Applies all edits. Raises Invalid if one cannot be applied."""
         if not 0 < len(edits) <= MAX_EDITS:
-            raise Invalid(f"a commit takes 1 to {MAX_EDITS} edits")
+            raise Invalid(f"a commit must have 1 to {MAX_EDITS} edits")
         for edit in edits:
             await self._work_out(edit)
         if len(self._made.contents) + len(self._made.copied) > _MAX_FILES:
-            raise Invalid(f"a commit changes {_MAX_FILES:,} files at most")
+            raise Invalid(f"a commit can change at most {_MAX_FILES:,} files")
         return self._made
 
     async def _work_out(self, edit: Edit) -> None:
@@ -74,11 +74,11 @@ class Changes:
 
     async def _delete(self, path: str) -> None:
         self._made.forget(path)
-        for one in await self._files(path):
-            self._made.gone.add(one)
+        for file in await self._files(path):
+            self._made.gone.add(file)
 
     async def _copy(self, source: str, target: str) -> None:
-        """Only what the commit holds is copied, not what earlier edits have made of it."""
+        """Copies the folder as it is in the commit, without earlier edits."""
         found = await self._files(source)
         if not found:
             raise Invalid(f"there is no folder {source!r} to copy", field="source")
@@ -93,7 +93,7 @@ class Changes:
         try:
             before = content.decode()
         except UnicodeDecodeError:
-            raise Invalid(f"{path} is no text", field="path") from None
+            raise Invalid(f"{path} is not UTF-8 text", field="path") from None
         try:
             after = await asyncio.to_thread(change, before)
         except Invalid as error:
@@ -111,11 +111,11 @@ class Changes:
         return entry.mode, (await self._reader.blobs(self._spec, [entry.id]))[entry.id]
 
     async def _files(self, path: str) -> Mapping[str, Entry]:
-        """All files of the commit at or below a path, by their whole paths."""
+        """Lists all files of the commit at or below a path, by full path."""
         entry = (await self._reader.ids(self._spec, self._tree, [path]))[path]
         if entry is None:
             return {}
         if not entry.is_tree:
             return {path: entry}
         below = await self._reader.walk(self._spec, entry.id)
-        return {paths.child(path, name): one for name, one in below.items()}
+        return {paths.child(path, name): entry for name, entry in below.items()}

@@ -1,4 +1,4 @@
-"""Requests to merge a branch, on GitHub, GitLab and Gitea (Forgejo too)."""
+"""Merge requests on GitHub, GitLab and Gitea (also Forgejo)."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _MOST_PAGES = 40
 
 
 class Provider(StrEnum):
-    """Whose interface a host speaks."""
+    """The API of a git host."""
 
     GITHUB = "github"
     GITLAB = "gitlab"
@@ -36,7 +36,7 @@ class Provider(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """A request that waits to be merged; `forked`: its branch is in another repository."""
+    """An open merge request; `forked`: its branch is in another repository."""
 
     number: int
     branch: str
@@ -49,7 +49,7 @@ class OpenRequest:
 
 
 class Hosting:
-    """Opens requests and looks after them, with the token that the repository is read with."""
+    """Manages merge requests with the repository's token."""
 
     def __init__(self, http: HttpClient, routes: Routes) -> None:
         self._http = http
@@ -64,9 +64,9 @@ class Hosting:
         title: str,
         body: str = "",
     ) -> MergeRequest:
-        """The open request to merge a branch into a base; made unless there is one.
+        """Returns the open request to merge a branch into a base; opens one if needed.
 
-        Invalid, NotFound, Unavailable: why there can be none.
+        Raises Invalid, NotFound, Unavailable.
         """
 
         async def work(route: Route) -> MergeRequest:
@@ -77,15 +77,15 @@ class Hosting:
         return await self._routes.use(spec, work)
 
     async def lend(self, spec: RepositorySpec) -> GitCredentials | None:
-        """As `Routes.lend`."""
+        """See `Routes.lend`."""
         return await self._routes.lend(spec)
 
     async def open_requests(
         self, spec: RepositorySpec, provider: Provider | None = None
     ) -> list[OpenRequest]:
-        """All open requests, or none at all: half of them would be read as the others' end.
+        """Lists all open requests, never a part of them: a missing one would count as closed.
 
-        Invalid: there are more than 2,000, or the host is not known. NotFound, Unavailable.
+        Raises Invalid for more than 2,000 or an unknown host, NotFound, Unavailable.
         """
 
         async def work(route: Route) -> list[OpenRequest]:
@@ -96,7 +96,7 @@ class Hosting:
     async def request(
         self, spec: RepositorySpec, provider: Provider | None, number: int
     ) -> MergeRequest:
-        """What has become of a request. NotFound, Unavailable."""
+        """Returns the state of a request. Raises NotFound, Unavailable."""
 
         async def work(route: Route) -> MergeRequest:
             return await _Host(self._http, route, provider).get(number)
@@ -106,7 +106,7 @@ class Hosting:
     async def close_request(
         self, spec: RepositorySpec, provider: Provider | None, number: int
     ) -> MergeRequest:
-        """Close a request unmerged; its branch stays. NotFound, Invalid, Unavailable."""
+        """Closes a request without a merge; keeps its branch. NotFound, Invalid, Unavailable."""
 
         async def work(route: Route) -> MergeRequest:
             return await _Host(self._http, route, provider).close(number)
@@ -115,7 +115,7 @@ class Hosting:
 
 
 class _Host:
-    """The REST interface of the host of one repository."""
+    """The REST API of the host of one repository."""
 
     def __init__(self, http: HttpClient, route: Route, provider: Provider | None) -> None:
         self._http = http
@@ -132,20 +132,20 @@ class _Host:
         )
 
     async def find(self, branch: str, base: str) -> MergeRequest | None:
-        """The open request of a branch into a base."""
+        """Finds the open request to merge a branch into a base."""
         query = {"state": "opened" if self._is_gitlab else "open"}
         if self._is_gitlab:
             query |= {"source_branch": branch, "target_branch": base}
         elif self._provider is Provider.GITHUB:
             query |= {"head": f"{self._path.partition('/')[0]}:{branch}", "base": base}
         listed = await self._ask("GET", URL(self._requests, encoded=True).with_query(query))
-        for one in listed if isinstance(listed, list) else []:
-            if _heads(one) == (branch, base):
-                return _parsed(one)
+        for item in listed if isinstance(listed, list) else []:
+            if _heads(item) == (branch, base):
+                return _parsed(item)
         return None
 
     async def all_open(self) -> list[OpenRequest]:
-        """Every open request, page by page until one is empty."""
+        """Lists all open requests, page by page until an empty one."""
         found: dict[int, OpenRequest] = {}
         size = "limit" if self._provider is Provider.GITEA else "per_page"
         query = {"state": "opened" if self._is_gitlab else "open", size: str(_PAGE)}
@@ -153,26 +153,26 @@ class _Host:
             url = URL(self._requests, encoded=True).with_query(query | {"page": str(page)})
             told = await self._ask("GET", url, anonymous=True)
             if not isinstance(told, list):
-                raise Unavailable("the host's answer cannot be read")
-            # What was pushed on by a new one while paging comes twice.
-            found |= {one.number: one for one in map(_listed, told)}
+                raise Unavailable("cannot parse the git host's answer")
+            # A new request during paging moves others to the next page, so they appear twice.
+            found |= {request.number: request for request in map(_listed, told)}
             if not told:
                 return list(found.values())
         raise Invalid(f"there are more than {_MOST_PAGES * _PAGE:,} open requests")
 
     async def open(self, branch: str, base: str, title: str, body: str) -> MergeRequest:
-        """A new request."""
+        """Opens a request."""
         names = ("source_branch", "target_branch", "description")
         head, into, text = names if self._is_gitlab else ("head", "base", "body")
         fields = {head: branch, into: base, "title": title, text: body}
         return _parsed(await self._ask("POST", URL(self._requests, encoded=True), fields))
 
     async def get(self, number: int) -> MergeRequest:
-        """One request."""
+        """Returns one request."""
         return _parsed(await self._ask("GET", URL(f"{self._requests}/{number}", encoded=True)))
 
     async def close(self, number: int) -> MergeRequest:
-        """One request, closed if it was open."""
+        """Closes a request if it is open, and returns it."""
         method, change = (
             ("PUT", {"state_event": "close"})
             if self._is_gitlab
@@ -202,18 +202,20 @@ class _Host:
         ) as answer:
             data = await read(answer, _MAX_ANSWER, "the host's answer")
             if answer.status == 404:
-                raise NotFound(f"{url.host} has no such repository or request for this token")
+                raise NotFound(
+                    f"{url.host} has no such repository or request, or this token cannot access it"
+                )
             self._http.check(answer)
             status = answer.status
         if status >= 400:
-            raise Invalid(f"{url.host} refuses the request: {_told(data)} ({status})")
+            raise Invalid(f"{url.host} refused the request: {_told(data)} ({status})")
         try:
             return orjson.loads(data)
         except orjson.JSONDecodeError:
-            raise Unavailable(f"{url.host} gave an answer that cannot be read") from None
+            raise Unavailable(f"{url.host} sent an answer that cannot be parsed") from None
 
     def _headers(self, *, anonymous: bool) -> dict[str, str]:
-        """`anonymous`: public repositories show it without a token too."""
+        """Makes the headers; `anonymous` allows requests without a token."""
         headers = {
             "Accept": "application/json",
             "Content-Type": "application/json",
@@ -224,7 +226,9 @@ class _Host:
             kind = "token" if self._provider is Provider.GITEA else "Bearer"
             return headers | {"Authorization": f"{kind} {given.password}"}
         if not anonymous:
-            raise Invalid("opening requests needs a token as password", field="credentials")
+            raise Invalid(
+                "opening merge requests requires a token as password", field="credentials"
+            )
         return headers
 
 
@@ -234,7 +238,9 @@ def _guessed(host: str) -> Provider:
             return provider
     if "forgejo" in host or host == "codeberg.org":
         return Provider.GITEA
-    raise Invalid(f"say whether {host} is a GitHub, GitLab or Gitea", field="provider")
+    raise Invalid(
+        f"set the provider: cannot tell if {host} runs GitHub, GitLab or Gitea", field="provider"
+    )
 
 
 def _base(route: Route, provider: Provider) -> str:
@@ -257,23 +263,23 @@ def _heads(told: Any) -> tuple[Any, Any]:
 
 
 def _parsed(told: Any) -> MergeRequest:
-    """A request as any of the hosts writes it."""
+    """Parses a request of any of the hosts."""
     try:
         number = int(told.get("iid") or told["number"])
         url = str(told.get("web_url") or told["html_url"])
         merged = bool(told.get("merged") or told.get("merged_at")) or told["state"] == "merged"
         is_open = told["state"] in {"open", "opened"}
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Unavailable("the host's answer cannot be read") from None
+        raise Unavailable("cannot parse the git host's answer") from None
     if not merged:
         return MergeRequest(number, url, RequestState.OPEN if is_open else RequestState.CLOSED)
-    # A squash has its own commit; a merge that only moved the branch on has the request's tip.
+    # A squash has its own commit; a fast-forward has the request's tip.
     shas = (told.get(name) for name in ("merge_commit_sha", "squash_commit_sha", "sha"))
-    return MergeRequest(number, url, RequestState.MERGED, next((one for one in shas if one), None))
+    return MergeRequest(number, url, RequestState.MERGED, next((sha for sha in shas if sha), None))
 
 
 def _listed(told: Any) -> OpenRequest:
-    """An open request as any of the hosts lists it. Unavailable: it lacks something."""
+    """Parses an open request in a list of any of the hosts. Raises Unavailable."""
     try:
         if "source_branch" in told:
             head = {"ref": told["source_branch"], "sha": told["sha"]}
@@ -281,21 +287,23 @@ def _listed(told: Any) -> OpenRequest:
             forked = told["source_project_id"] != told["target_project_id"]
         else:
             head, base = told["head"], told["base"]
-            # A fork that was deleted has no repository any more.
+            # A deleted fork has no repository.
             forked = (head["repo"] or {}).get("full_name") != base["repo"]["full_name"]
-        labels = [one if isinstance(one, str) else one["name"] for one in told["labels"] or ()]
+        labels = [
+            label if isinstance(label, str) else label["name"] for label in told["labels"] or ()
+        ]
         return OpenRequest(
             number=int(told.get("iid") or told["number"]),
             branch=str(head["ref"]),
             base=str(base["ref"]),
             sha=str(head["sha"]),
             title=str(told.get("title") or "")[:_MAX_TITLE],
-            labels=tuple(str(one) for one in labels),
+            labels=tuple(str(label) for label in labels),
             updated_at=_time(str(told["updated_at"])),
             forked=forked,
         )
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Unavailable("the host's answer cannot be read") from None
+        raise Unavailable("cannot parse the git host's answer") from None
 
 
 def _time(text: str) -> datetime:

@@ -1,4 +1,4 @@
-"""The write side in one piece, for processes that need not have the copies that are read from."""
+"""Composes all write operations, for processes without a git cache."""
 
 import asyncio
 from collections import defaultdict
@@ -16,14 +16,14 @@ from gitcache.write.writer import Writer
 
 _TAGS = "refs/tags/"
 _ALL_TAGS = (_TAGS, f"{_TAGS}*")
-"""As a prefix, for servers that take one, and as a pattern of `git ls-remote`."""
+"""A ref prefix for protocol version 2, and a pattern for `git ls-remote`."""
 
 
 class WriteSide(Hosting):
-    """`Hosting`, and `Writer` on copies of its own below `home`, made when first needed.
+    """Combines `Hosting` with a `Writer` on its own copies in `home`, made on first use.
 
-    So a commit never waits for a fetch of those who read, and whoever owns a repository among
-    replicas makes no difference. To be closed.
+    A commit never waits for fetches of readers, and does not depend on the owner of the
+    repository. Callers must call `close`.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class WriteSide(Hosting):
         author: str,
         message: str,
     ) -> str | None:
-        """As `Writer.commit`; commits to one repository are made one after another."""
+        """See `Writer.commit`; commits to the same repository run one after another."""
         await self._open()
         async with self._turns[spec.id]:
             sha = await self._writer.commit(spec, branch, base, edits, author, message)
@@ -53,22 +53,22 @@ class WriteSide(Hosting):
         return sha
 
     async def delete_branch(self, spec: RepositorySpec, branch: str, author: str) -> bool:
-        """As `Writer.delete_branch`."""
+        """See `Writer.delete_branch`."""
         await self._open()
         async with self._turns[spec.id]:
             return await self._writer.delete_branch(spec, branch, author)
 
     async def tags(self, spec: RepositorySpec) -> list[str]:
-        """The names of all tags. Unavailable, Invalid."""
+        """Lists the names of all tags. Raises Unavailable, Invalid."""
         found = await self._mirror.lister.list_refs(spec, _ALL_TAGS)
-        return sorted(one.removeprefix(_TAGS) for one in found if one.startswith(_TAGS))
+        return sorted(ref.removeprefix(_TAGS) for ref in found if ref.startswith(_TAGS))
 
     async def keep_only(self, specs: Collection[RepositorySpec]) -> None:
-        """Delete the copies of all other repositories."""
+        """Deletes the copies of all other repositories."""
         await self._mirror.clones.keep_only(specs)
 
     async def close(self) -> None:
-        """End processes and close connections."""
+        """Ends processes and closes connections."""
         await self._mirror.close()
 
     async def _open(self) -> None:

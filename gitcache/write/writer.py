@@ -1,4 +1,4 @@
-"""Makes commits from edits and pushes them: an isolated index, no checkout."""
+"""Makes and pushes commits from edits, with an isolated index and no checkout."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ from gitcache.write.changeset import Changes, Changeset
 log = structlog.get_logger(__name__)
 
 _PIN = "written"
-"""Keeps the newest commit that was written to: the next one differs by little from it."""
+"""Pin of the newest base commit, so that the next fetch is small."""
 _TRIES = 6
 _SECONDS = 120.0
 _MAX_MESSAGE = 16 << 10
@@ -39,7 +39,7 @@ _DECLINED = re.compile(r"declined|protected branch|\[remote rejected\]", re.IGNO
 
 
 class Writer:
-    """Writes to repositories, through the clones that they are read from."""
+    """Writes to repositories through their clones."""
 
     def __init__(self, mirror: Mirror, clock: Clock, *, lister: RefLister | None = None) -> None:
         self._mirror = mirror
@@ -55,13 +55,13 @@ class Writer:
         author: str,
         message: str,
     ) -> str | None:
-        """Commit edits on top of a branch and push it; the sha, the tip's if nothing changes.
+        """Commits edits on top of a branch, pushes it and returns the sha.
 
-        A branch that does not exist begins at `base`, another one; None if that has it all
-        already, so that no branch is made. `author` is `Name <mail>` and
-        signs off. Should the branch move meanwhile, the edits are made again on its new tip.
-        Conflict: it never stood still. Forbidden: the server declines. NotFound, Invalid,
-        Unavailable.
+        Without changes, returns the sha of the tip. A missing branch starts at the branch `base`;
+        returns None, without a new branch, if the edits change nothing there. `author` is
+        `Name <mail>` and signs off. If the branch moves meanwhile, the edits are applied to its
+        new tip. Raises Conflict if it keeps moving, Forbidden if the server declines, NotFound,
+        Invalid, Unavailable.
         """
         person = _checked(author, message, branch, base)
         for attempt in range(_TRIES):
@@ -70,13 +70,13 @@ class Writer:
             if sha is not None:
                 return sha if expected or sha != tip else None
             await self._clock.sleep(random.uniform(0, 0.1 * 2**attempt))
-        raise Conflict(f"the branch {branch} moves all the time; the commit was not pushed")
+        raise Conflict(f"the branch {branch} kept moving; the commit was not pushed, retry later")
 
     async def delete_branch(self, spec: RepositorySpec, branch: str, author: str) -> bool:
-        """Delete a branch whose newest commit is of `author`; whether there is none now.
+        """Deletes a branch whose newest commit is by `author`; returns True if it is gone.
 
-        One that somebody else has committed to stays. Forbidden: the server declines. Invalid,
-        Unavailable.
+        Keeps a branch with a newer commit by somebody else. Raises Forbidden if the server
+        declines, Invalid, Unavailable.
         """
         ref = f"refs/heads/{_checked_branch(branch)}"
         tip = (await self._lister.list_refs(spec, [ref])).get(ref)
@@ -89,7 +89,7 @@ class Writer:
         return await self._pushed(spec, clone, (ref, tip), f":{ref}")
 
     async def _tip(self, spec: RepositorySpec, branch: str, base: str) -> tuple[str, str]:
-        """The commit to build on, and what the branch must still be when it is pushed."""
+        """Returns the base commit, and the sha that the branch must still have at the push."""
         names = [f"refs/heads/{branch}", f"refs/heads/{base}"]
         found = await self._lister.list_refs(spec, sorted(set(names)))
         tip = found.get(names[0], found.get(names[1]))
@@ -107,7 +107,7 @@ class Writer:
         *,
         push: tuple[str, str],
     ) -> str | None:
-        """The pushed commit; None: someone else was quicker."""
+        """Makes and pushes a commit; returns None if the branch has moved meanwhile."""
         record = await self._record(spec, tip)
         changes = await Changes(self._mirror.reader, spec, record.tree).work_out(edits)
         clone = self._mirror.clones.path(spec)
@@ -125,7 +125,7 @@ class Writer:
             await asyncio.to_thread(shutil.rmtree, place, True)
 
     async def _record(self, spec: RepositorySpec, sha: str) -> CommitRecord:
-        """A commit that the server has; fetched, if the copy has it not."""
+        """Returns a commit of the server; fetches it if the copy lacks it."""
         record = await self._mirror.reader.commit(spec, sha)
         if record is None:
             await self._mirror.clones.fetch(spec, {_PIN: sha})
@@ -142,7 +142,7 @@ class Writer:
         what: str,
         env: Mapping[str, str] | None = None,
     ) -> bool:
-        """Push a refspec; False: the ref of the lease is no longer what it says."""
+        """Pushes a refspec; returns False if the ref differs from the lease."""
 
         def arguments(url: str) -> list[str]:
             held = f"--force-with-lease={lease[0]}:{lease[1]}"
@@ -156,13 +156,13 @@ class Writer:
                 log.info("branch moved while a commit was made", repository=spec.id)
                 return False
             if _DECLINED.search(error.message):
-                raise Forbidden(f"the server declines the commit: {error.message}") from error
+                raise Forbidden(f"the server declined the push: {error.message}") from error
             raise
         return True
 
 
 class _Workbench:
-    """Objects and an index of its own in `place`, on top of what a clone has."""
+    """Separate objects and index in `place`, on top of a clone."""
 
     def __init__(
         self, runner: GitRunner, clone: Path, place: Path, person: Mapping[str, str]
@@ -178,11 +178,11 @@ class _Workbench:
         }
 
     async def tree(self, base: str, changes: Changeset) -> str:
-        """The id of the tree with the changes made."""
+        """Writes the changed tree and returns its id."""
         await asyncio.to_thread((self._place / "objects").mkdir, parents=True)
         await self._run("read-tree", base)
         lines = [f"0 {'0' * len(base)}\t{path}" for path in sorted(changes.gone)]
-        lines += [f"{one.mode:06o} {one.id}\t{path}" for path, one in changes.copied.items()]
+        lines += [f"{entry.mode:06o} {entry.id}\t{path}" for path, entry in changes.copied.items()]
         for path, content in changes.contents.items():
             blob = await self._blob(content)
             lines.append(f"{changes.modes[path]:06o} {blob}\t{path}")
@@ -190,12 +190,12 @@ class _Workbench:
             "update-index",
             "-z",
             "--index-info",
-            stdin="".join(f"{one}\0" for one in lines).encode(),
+            stdin="".join(f"{line}\0" for line in lines).encode(),
         )
         return await self._run("write-tree", "--missing-ok")
 
     async def commit(self, tree: str, parent: str, message: str) -> str:
-        """The id of the commit."""
+        """Writes a commit and returns its id."""
         return await self._run("commit-tree", tree, "-p", parent, stdin=message.encode())
 
     async def _blob(self, content: bytes) -> str:
@@ -214,14 +214,14 @@ class _Workbench:
 
 
 def _checked(author: str, message: str, branch: str, base: str) -> dict[str, str]:
-    """Who commits, as git's environment."""
+    """Validates author, message and branches; returns the author as git's environment."""
     match = _PERSON.fullmatch(author.strip())
     if match is None:
         raise Invalid("must be `Name <mail>`", field="author")
     if not message.strip() or len(message) > _MAX_MESSAGE or "\0" in message:
         raise Invalid(f"must be 1 to {_MAX_MESSAGE} characters", field="message")
-    for one in (branch, base):
-        _checked_branch(one)
+    for checked in (branch, base):
+        _checked_branch(checked)
     name, mail = match["name"], match["mail"]
     return {
         f"GIT_{role}_{what}": text
@@ -232,7 +232,7 @@ def _checked(author: str, message: str, branch: str, base: str) -> dict[str, str
 
 def _checked_branch(name: str) -> str:
     if not refs.is_name(name) or refs.is_sha(name) or name.startswith("refs/"):
-        raise Invalid(f"{name[:80]!r} is no name of a branch", field="branch")
+        raise Invalid(f"{name[:80]!r} is not a branch name", field="branch")
     return name
 
 

@@ -1,4 +1,3 @@
-"""Values of the door: who asks, for what, with which verdict, and what came of it.
-
+"""Values of the Kubernetes proxy: identities, request attributes, grants, audit records and limits.
 No IO, no HTTP bytes and no tunnel frames belong here.
 """

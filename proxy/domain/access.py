@@ -1,4 +1,4 @@
-"""Who asks, and as whom the cluster shall see them."""
+"""Identities of users, and the identities that the cluster sees."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ _KINDS = ("user", "group", "serviceaccount", "uid", "extra")
 
 
 class CredentialKind(StrEnum):
-    """How a user has shown who they are."""
+    """Kind of a user's credential."""
 
     BEARER = "bearer"
     SESSION = "session"
@@ -31,9 +31,8 @@ class CredentialKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a request shows: a token, a browser's session, or a ticket for one WebSocket.
-
-    `digest` is under which it is remembered: not itself.
+    """Credential of a request: a token, a browser session, or a ticket for one WebSocket.
+    `digest` is the cache key, so that caches never hold the secret itself.
     """
 
     kind: CredentialKind
@@ -47,7 +46,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """An authenticated user. `expires_at`: when the credential ends, aware, UTC."""
+    """An authenticated user. `expires_at`: end of the credential, timezone-aware, in UTC."""
 
     user_id: UserId
     name: str
@@ -58,7 +57,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """The user whom the API server shall see; `extra` holds (key, value) pairs."""
+    """The user that the API server sees; `extra` holds (key, value) pairs."""
 
     user: str
     groups: tuple[str, ...] = ()
@@ -68,10 +67,10 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class ImpersonationRule:
-    """Whom a user may act as (`kubectl --as`): patterns in which `*` stands for any text.
-
-    `service_accounts` are written `namespace:name`, `extras` name keys. Names that begin with
-    `system:` are matched only by patterns that do, and `system:masters` only by its full name.
+    """The users that a user may impersonate (`kubectl --as`), as patterns in which `*` matches any
+    text.
+    `service_accounts` have the form `namespace:name`; `extras` are key names. Names that start with
+    `system:` match only patterns that start so too, and `system:masters` only its full name.
     """
 
     users: tuple[str, ...] = ()
@@ -82,18 +81,21 @@ class ImpersonationRule:
 
     @classmethod
     def of(cls, patterns: Iterable[str]) -> "ImpersonationRule | None":
-        """From texts like `user:*@example.org`, `group:team-*`, `serviceaccount:ci:*`, `uid:*`
-        and `extra:*`; a lone `*` is all of them. None: there is nothing that it would allow."""
+        """Parses patterns such as `user:*@example.org`, `group:team-*`, `serviceaccount:ci:*`,
+        `uid:*` and `extra:*`; a lone `*` allows every kind. None: the patterns allow nothing.
+        """
         found: dict[str, list[str]] = {kind: [] for kind in _KINDS}
         for pattern in patterns:
             kind, colon, rest = pattern.partition(":")
-            for one in _KINDS if pattern == ANYBODY else (kind,):
-                if one in found and (colon or pattern == ANYBODY):
-                    found[one].append(rest if colon else ANYBODY)
+            for name in _KINDS if pattern == ANYBODY else (kind,):
+                if name in found and (colon or pattern == ANYBODY):
+                    found[name].append(rest if colon else ANYBODY)
         return cls(*map(tuple, found.values())) if any(found.values()) else None
 
     def forbidden_part(self, target: Impersonation) -> str | None:
-        """The first part of a target that is not allowed, for people; None: all of it is."""
+        """Describes the first part of a target that the rule forbids; None if it allows all
+        of it.
+        """
         if not self._allows_user(target.user):
             return f'user "{target.user}"'
         for group in target.groups:
@@ -113,25 +115,25 @@ class ImpersonationRule:
 
 
 class Recording(StrEnum):
-    """What of a terminal session is kept."""
+    """The part of a terminal session that is recorded."""
 
     OFF = "off"
     OUTPUT = "output"
     ALL = "all"
 
     def keeps_more_than(self, other: "Recording") -> bool:
-        """Whether something is kept that the other leaves out."""
+        """Reports whether this setting records anything that the other one omits."""
         kept = list(Recording)
         return kept.index(self) > kept.index(other)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A verdict: this cluster, as this user. `rule` names for the audit what allowed it.
-
-    `may_impersonate`: whom the request may name itself (`kubectl --as`); None: nobody.
-    `grant_ids`: what let it in; revoking one of them ends the request. `passthrough`:
-    the API server judges the user's own token, the agent adds nothing.
+    """Authorization of a request: the cluster, and the user to impersonate there.
+    `rule`: name of the allowing rule, for the audit log. `may_impersonate`: users that the request
+    may name itself (`kubectl --as`); None: nobody. `grant_ids`: the grants behind this decision;
+    revoking one of them ends the request. `passthrough`: the API server checks the user's own token
+    and the agent adds no identity.
     """
 
     cluster_id: ClusterId
@@ -144,9 +146,9 @@ class Grant:
 
 
 def lost_part(acting_as: Impersonation, before: Grant, now: Grant) -> str | None:
-    """What an open request acts as and would not be given now, for people; None: nothing.
-
-    `before`: the grant that let it in.
+    """Describes the part of an open request's identity that it would no longer get; None if it
+    keeps all.
+    `before`: the grant under which the request was opened.
     """
     if now.cluster_id != before.cluster_id:
         return "a user of another cluster"
@@ -155,18 +157,17 @@ def lost_part(acting_as: Impersonation, before: Grant, now: Grant) -> str | None
         return rule.forbidden_part(acting_as)
     if acting_as.user != now.impersonate.user:
         return f'user "{acting_as.user}"'
-    gone = [one for one in acting_as.groups if one not in now.impersonate.groups]
+    gone = [group for group in acting_as.groups if group not in now.impersonate.groups]
     return f'group "{gone[0]}"' if gone else None
 
 
 @lru_cache(maxsize=4096)
 def identity_block(who: Impersonation) -> bytes:
-    """The header lines that tell the API server who asks.
-
-    Forbidden: more groups than fit. Invalid: a name that cannot be a header value.
+    """Encodes the `Impersonate-*` header lines for the API server.
+    Forbidden: the groups exceed the maximum size. Invalid: a name cannot be a header value.
     """
     if not who.user:
-        raise Invalid("a user without a name cannot be impersonated")
+        raise Invalid("cannot impersonate a user without a name")
     lines = [_line("User", who.user), *(_line("Group", group) for group in who.groups)]
     if who.uid:
         lines.append(_line("Uid", who.uid))
@@ -174,7 +175,7 @@ def identity_block(who: Impersonation) -> bytes:
     block = b"".join(lines)
     if len(block) > MAX_BLOCK:
         raise Forbidden(
-            f'user "{who.user}" is in {len(who.groups)} groups: more than a request can carry'
+            f'user "{who.user}" is in {len(who.groups)} groups: a request cannot carry that many'
         )
     return block
 

@@ -1,7 +1,6 @@
-"""What a request is about, read from its path as the API server reads it.
-
-The path is judged undecoded: whatever the API server could read in two ways is refused, so that
-what is authorized is what is sent.
+"""Request attributes, read from the path exactly as the API server reads it.
+The path is judged undecoded. The proxy refuses every path that the API server could read in two
+ways, so that the authorized request is the one that is sent.
 """
 
 import re
@@ -33,13 +32,13 @@ _DOUBTFUL = re.compile(r"[%;\\]|//|/\.|^[^/]")
 
 @dataclass(frozen=True, slots=True)
 class RequestAttributes:
-    """As Kubernetes' RequestInfo. For paths that are no resource, `resource` is empty.
-
-    `asks_to_watch`: the query says so, also where the API server reads it as a plain `get`.
-    What follows from them is worked out once: `writes`, it may change something or open a
-    connection into a workload; `watches`, its answer may be a stream of events; `long_running`,
-    its answer may take for ever; `spoken`, the verb as people think of it, `exec`, not `create
-    pods/exec`, and `other` for what Kubernetes does not have; `text`, all of it for people.
+    """Attributes of a request, like Kubernetes' RequestInfo; `resource` is empty for other paths.
+    `asks_to_watch`: the query asks for a watch, even if the API server treats it as a plain `get`.
+    The constructor derives the rest. `writes`: the request may change something or open a
+    connection into a workload. `watches`: the response may be a stream of events. `long_running`:
+    the response may never end. `spoken`: the verb as people know it (`exec`, not `create
+    pods/exec`), or `other` for verbs that Kubernetes does not have. `text`: all attributes in
+    readable form.
     """
 
     verb: str
@@ -79,9 +78,8 @@ class RequestAttributes:
 
 
 def read_attributes(method: str, target: str) -> RequestAttributes:
-    """The attributes of a request with this method and target (below the cluster's prefix).
-
-    Invalid: a path that could be read in more than one way.
+    """Reads the attributes of a request from its method and its target below the cluster's prefix.
+    Invalid: the path is ambiguous.
     """
     read = _read_usual if len(target) <= USUAL_LENGTH else _read
     return read(method, target)
@@ -108,7 +106,7 @@ _read_usual = lru_cache(maxsize=4096)(_read)
 
 
 def _resource(method: str, path: str, parts: list[str]) -> RequestAttributes | None:
-    """None for paths that are no resource (discovery, health, version, metrics)."""
+    """Reads a resource path; None for other paths (discovery, health, version, metrics)."""
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":
@@ -128,7 +126,9 @@ def _resource(method: str, path: str, parts: list[str]) -> RequestAttributes | N
 
 
 def _refuse_ambiguous(attributes: RequestAttributes, parts: list[str]) -> None:
-    """Behind `…/proxy/` the path is the workload's own affair; before it nothing is decoded."""
+    """Refuses ambiguous paths. The part after `…/proxy/` belongs to the workload; before it nothing
+    is decoded.
+    """
     if _DOT_SEGMENT.search(attributes.path):
         raise Invalid("dot segments in the path are refused")
     own = parts
@@ -141,9 +141,8 @@ def _refuse_ambiguous(attributes: RequestAttributes, parts: list[str]) -> None:
 
 
 def _asks_to_watch(query: str) -> bool:
-    """Whether the first `watch` is anything but a no: nothing behind it is a yes.
-
-    Go drops a pair that has a semicolon or a broken escape, and so does this.
+    """Reports whether the first `watch` parameter is not false; an empty value counts as true.
+    Like Go, it drops a pair that contains a semicolon or a broken escape.
     """
     if "watch" not in query and "%" not in query:
         return False

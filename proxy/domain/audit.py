@@ -1,4 +1,4 @@
-"""What is kept of a request: never a header, never a body."""
+"""Audit record of a request; it never contains a header or a body."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from proxy.domain.attributes import RequestAttributes
 
 
 class EndReason(StrEnum):
-    """Why a request ended."""
+    """Reason why a request ended."""
 
     DONE = "done"
     REFUSED = "refused"
@@ -26,12 +26,11 @@ class EndReason(StrEnum):
 
 @dataclass(slots=True)
 class RequestRecord:
-    """One request, filled in as it becomes known.
-
-    `acting_as` is the user whom the cluster sees; `id` (32 hex digits) is the Audit-ID that the
-    API server's own log has too. Once ended: `status` (None if no answer was given), bytes each
-    way, `seconds`, `reason`. `refused`: the answer was the door's own. `recorded`: what was said
-    in it is kept under the same id.
+    """Audit record of one request, filled in while the request proceeds.
+    `acting_as`: the user that the cluster sees. `id` (32 hex digits): the Audit-ID, which the API
+    server's own audit log has too. At the end: `status` (None without a response), bytes in each
+    direction, `seconds` and `reason`. `refused`: the proxy itself responded. `recorded`: the
+    session's recording has the same id.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Bounds of the door. Bytes, counts and seconds."""
+"""Limits of the Kubernetes proxy, in bytes, counts and seconds."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HeadLimits:
-    """The head of a request."""
+    """Limits of a request head."""
 
     size: int = 64 << 10
     fields: int = 128
@@ -16,7 +16,9 @@ class HeadLimits:
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Requests open at the same time, and `connections` of users, idle ones too."""
+    """Limits of requests open at the same time. `connections`: user connections, including idle
+    ones.
+    """
 
     connections: int = 40_000
     per_user: int = 2_000
@@ -28,25 +30,24 @@ class StreamLimits:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one user has open, in all and by cluster's handle."""
+    """Open requests of one user: in total, and by handle of the cluster."""
 
     total: int
     clusters: dict[str, int]
 
     def plus(self, other: "Load") -> "Load":
-        """Both together."""
+        """Adds the counts of another load."""
         clusters = Counter(self.clusters) + Counter(other.clusters)
         return Load(self.total + other.total, dict(clusters))
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. `answer`: until the head of an answer, unless the request is long-running; counted
-    from the last bytes of the request, so that an upload takes the time that it needs.
-
-    `stalled`: how long a user may leave data unread. `grace`: how long open requests may go on
-    after a drain was asked for. `recheck`: how often open requests are authorized anew.
-    `life`: how long any request may be open.
+    """Timeouts in seconds.
+    `answer`: wait for the head of a response, except of a long-running request; it starts with the
+    last bytes of the request, so that an upload takes the time it needs. `stalled`: how long a user
+    may leave data unread. `grace`: how long open requests may continue during a drain. `recheck`:
+    interval between authorizations of open requests. `life`: maximum age of any request.
     """
 
     head: float = 10.0
@@ -62,7 +63,9 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """Recordings of terminal sessions: bytes of one, of all together, and how many days."""
+    """Limits of recordings of terminal sessions: bytes of one, bytes of all, and retention
+    in days.
+    """
 
     session_bytes: int = 16 << 20
     total_bytes: int = 2 << 30

@@ -1,13 +1,12 @@
-"""Where an agent's link is held."""
+"""Location of an agent's link."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The replica that holds a link: by its id, and by the address (host:port) where it listens.
-
-    Of two places the one with the higher epoch is right. `instance` (hex) names the agent's
+    """The replica that holds a link: its id and the address (host:port) where it listens.
+    Of two places, the one with the higher epoch is current. `instance` (hex) identifies the agent's
     process.
     """
 
@@ -19,7 +18,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Another replica that lives, by its id and by the address (host:port) where it listens."""
+    """Another live replica: its id and the address (host:port) where it listens."""
 
     replica_id: str
     address: str

@@ -1,4 +1,4 @@
-"""Terminal sessions: which requests are one, and in which protocol they speak."""
+"""Terminal sessions: detection of their requests, and their protocol."""
 
 from dataclasses import dataclass
 from urllib.parse import parse_qs
@@ -10,14 +10,14 @@ _TRUE = frozenset({"true", "1", ""})
 
 
 class UnrecordableError(Exception):
-    """The bytes of a session are not what its protocol says: it cannot be kept."""
+    """The bytes of a session violate its protocol, so that it cannot be recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalSession:
-    """A session that is to be kept. `keep_input`: what the user types, too.
-
-    `spdy`: SPDY/3.1; else a WebSocket. `tty`, `container` and `command` are what was asked for.
+    """A terminal session to record.
+    `keep_input`: also record the user's input. `spdy`: SPDY/3.1, otherwise a WebSocket. `tty`,
+    `container` and `command` come from the request.
     """
 
     title: str
@@ -31,7 +31,7 @@ class TerminalSession:
 def terminal_session(
     attributes: RequestAttributes, query: str, *, spdy: bool, keep_input: bool
 ) -> TerminalSession | None:
-    """The session that a request with this query opens; None: it opens none."""
+    """The terminal session that a request opens; None if it opens none."""
     if attributes.resource != "pods" or attributes.subresource not in TERMINALS:
         return None
     asked = parse_qs(query, keep_blank_values=True)

@@ -1,4 +1,3 @@
-"""The edge: HTTP/1.1 of users on one side, streams of the tunnel on the other.
-
-Who may do what is asked through ports; how a link to an agent comes about is `proxy.tunnel`'s.
+"""The edge: HTTP/1.1 with users on one side, streams of the tunnel on the other.
+Ports authorize requests; `proxy.tunnel` establishes the links to agents.
 """

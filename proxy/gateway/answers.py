@@ -1,4 +1,6 @@
-"""Answers of the door itself: Kubernetes `Status` objects in sentences that kubectl prints well."""
+"""Responses of the proxy itself: Kubernetes `Status` objects with messages that kubectl prints
+well.
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,14 +29,14 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer of our own: status and sentence."""
+    """A response of the proxy itself: status code and message."""
 
     status: int
     message: str
 
 
 def refusal_of(error: TowlineError) -> Refusal:
-    """How an error of the family is told over HTTP."""
+    """Translates an error into an HTTP response."""
     return Refusal(HTTP_STATUS[error.code], error.message)
 
 
@@ -45,8 +47,10 @@ def encode(
     head_request: bool = False,
     encoding: Encoding = Encoding.JSON,
 ) -> bytes:
-    """The whole answer. The sentence is repeated as a Warning, since kubectl with a cold cache
-    discards the body's."""
+    """Encodes the whole response.
+    It repeats the message as a Warning, because kubectl with a cold cache discards the one in the
+    body.
+    """
     reason = _REASONS.get(refusal.status, "")
     body = encode_status(refusal.status, reason, refusal.message, encoding)
     lines = [
@@ -66,7 +70,7 @@ def encode(
 
 
 def age(span: timedelta) -> str:
-    """A span of time as people say it: `3m12s`, `5h02m`, `2d04h`."""
+    """Formats a duration for people: `3m12s`, `5h02m`, `2d04h`."""
     seconds = max(0, int(span.total_seconds()))
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
@@ -86,6 +90,6 @@ def _phrase(status: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As the inside of a quoted-string (RFC 9110 section 5.6.4)."""
-    plain = "".join(one if one.isprintable() else " " for one in text)
+    """Escapes text for a quoted-string (RFC 9110 section 5.6.4)."""
+    plain = "".join(char if char.isprintable() else " " for char in text)
     return plain.replace("\\", "\\\\").replace('"', '\\"')

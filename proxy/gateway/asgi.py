@@ -1,7 +1,6 @@
-"""The rest of the port: requests that are not the door's go to the ASGI application.
-
-uvicorn's own protocol serves them; the connection gives it exactly the bytes of one request at a
-time, so that neither parser ever sees the other's bytes.
+"""The ASGI application on the same port, for requests that are not for a cluster.
+uvicorn's own protocol serves them. The connection passes it exactly the bytes of one request at a
+time, so that neither parser sees the other's bytes.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from proxy.gateway.head import RequestHead
 
 
 class ApplicationSide(HttpToolsProtocol):
-    """uvicorn's protocol, which says when an answer is whole and when it gives the socket away."""
+    """uvicorn's protocol with callbacks for a complete response and for giving the socket away."""
 
     on_answer: Callable[[], None]
     on_detach: Callable[[], None]
@@ -36,7 +35,7 @@ class ApplicationSide(HttpToolsProtocol):
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What uvicorn gives a protocol class to serve its application with."""
+    """The arguments that uvicorn passes to a protocol class."""
 
     config: Config
     server_state: ServerState
@@ -44,11 +43,11 @@ class Application:
     loop: asyncio.AbstractEventLoop | None
 
     def serve(self, connection: asyncio.Protocol) -> None:
-        """uvicorn's shutdown shall know, and wait for, this connection."""
+        """Registers this connection with uvicorn, so that its shutdown waits for it."""
         self._connections.add(connection)
 
     def release(self, connection: asyncio.Protocol) -> None:
-        """The connection has ended, or is uvicorn's own now."""
+        """Removes a connection that has ended or now belongs to uvicorn."""
         self._connections.discard(connection)
 
     def connect(
@@ -57,7 +56,7 @@ class Application:
         on_answer: Callable[[], None],
         on_detach: Callable[[], None],
     ) -> ApplicationSide:
-        """uvicorn's protocol for a connection that is known to uvicorn under another object."""
+        """Creates uvicorn's protocol for a connection that uvicorn knows under another object."""
         side = ApplicationSide(self.config, self.server_state, self.app_state, self.loop)
         side.on_answer, side.on_detach = on_answer, on_detach
         side.connection_made(transport)
@@ -85,11 +84,11 @@ class ApplicationTurn:
         return self._body.done
 
     def start(self, head: bytes) -> None:
-        """Give the head, as it came."""
+        """Passes on the head, unchanged."""
         self._side.data_received(head)
 
     def receive(self, data: bytes) -> int:
-        """Give what of the bytes belongs to this request; their number."""
+        """Passes on the bytes that belong to this request and returns their number."""
         try:
             used, _ = self._body.take(data)
         except BadChunk:

@@ -1,4 +1,4 @@
-"""Where the body of a request ends, and what of it is sent on."""
+"""Framing of request bodies: their end, and the bytes to send on."""
 
 from typing import Protocol
 
@@ -7,20 +7,19 @@ from proxy.gateway.head import RequestHead
 
 
 class Body(Protocol):
-    """Takes bytes as they come; `done` when the request has ended."""
+    """Takes bytes as they arrive; `done` once the request has ended."""
 
     done: bool
 
     def take(self, data: bytes) -> tuple[int, bytes]:
-        """How many of the bytes belong to the body, and what to send for them.
-
+        """Returns the number of bytes that belong to the body, and the bytes to send for them.
         `fleet.http1.chunked.BadChunk`: the framing is broken.
         """
         ...
 
 
 class CountedBody:
-    """A body of known length, none included; sent as it came."""
+    """A body of known length, including 0; sent on unchanged."""
 
     def __init__(self, length: int) -> None:
         self._left = length
@@ -34,7 +33,7 @@ class CountedBody:
 
 
 class ChunkedBody:
-    """A chunked body, framed anew: extensions and trailers are dropped."""
+    """A chunked body, framed again without extensions and trailers."""
 
     def __init__(self) -> None:
         self._reader = ChunkedReader()

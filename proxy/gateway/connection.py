@@ -1,4 +1,4 @@
-"""A user's connection: requests one after the other, each judged on its own."""
+"""A user's connection: requests one after the other, each authorized separately."""
 
 import asyncio
 import socket
@@ -29,9 +29,9 @@ _CREDIT, _FULL, _UNREAD = 1, 2, 4
 
 
 class Connection(asyncio.Protocol):
-    """At most one request is under way; bytes behind it wait. After a 101 all bytes are its own.
-
-    No request begins while answers to those before it lie unread: nothing else would bound them.
+    """Serves at most one request at a time; further bytes wait.
+    After a 101, all bytes belong to that request. No request begins while earlier responses are
+    unread, because nothing else would limit their number.
     """
 
     def __init__(self, gateway: Gateway, application: Application) -> None:
@@ -53,15 +53,15 @@ class Connection(asyncio.Protocol):
 
     @property
     def draining(self) -> bool:
-        """Every answer is the last one of its connection."""
+        """Reports whether every response must be the last one of its connection."""
         return self._gateway.draining
 
     @property
     def exchange(self) -> Exchange | None:
-        """The door's request that is under way."""
+        """The current request to a cluster."""
         return self._turn if isinstance(self._turn, Exchange) else None
 
-    # What asyncio and uvicorn say
+    # Callbacks of asyncio and uvicorn
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
@@ -111,13 +111,15 @@ class Connection(asyncio.Protocol):
         self._turn = None
 
     def shutdown(self) -> None:
-        """uvicorn stops: an idle connection goes at once, others with their answer."""
+        """Handles uvicorn's shutdown: closes an idle connection now, others after their
+        response.
+        """
         if isinstance(self._turn, ApplicationTurn) and self._side is not None:
             self._side.shutdown()
         elif self._turn is None and not self._pending:
             self._transport.close()
 
-    # What an exchange asks (see `proxy.gateway.exchange.UserSide`)
+    # Calls of an exchange (see `proxy.gateway.exchange.UserSide`)
 
     def write(self, data: Buffer) -> None:
         if not self._gone:
@@ -145,10 +147,12 @@ class Connection(asyncio.Protocol):
         self._release(_FULL | _CREDIT)
         self._advance()
 
-    # Deadlines, seen to by the gateway's sweep
+    # Deadlines, enforced by the gateway's sweep
 
     def sweep(self, now: float) -> None:
-        """End what has taken too long. What waits for the user to read has a time of its own."""
+        """Ends requests and connections past their deadline; an unread response has its own
+        deadline.
+        """
         if self._allowed is not None:
             self._deadline, self._allowed = now + self._allowed, None
         if self.write_paused:
@@ -163,7 +167,7 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing():
             self.abort()
         elif self._in_head and exchange is None:
-            late = f"the head of a request takes more than {self._gateway.timeouts.head:g} s"
+            late = f"the request head did not arrive within {self._gateway.timeouts.head:g} s"
             self._refuse(BadHead(408, late), self._pending)
         elif exchange is None or exchange.over:
             self._transport.close()
@@ -171,16 +175,16 @@ class Connection(asyncio.Protocol):
             exchange.end(self._late(exchange), EndReason.TIMEOUT)
 
     def _late(self, exchange: Exchange) -> Refusal:
-        """Who it was that let the other wait."""
+        """Builds the timeout response, which names the side that caused the wait."""
         if exchange.request_done or self._held or not exchange.ready:
             return Refusal(504, f'the API server of "{exchange.record.handle}" did not answer')
         seconds = self._gateway.timeouts.answer
-        return Refusal(408, f"nothing of the request's body has come for {seconds:g} s")
+        return Refusal(408, f"no bytes of the request body have arrived for {seconds:g} s")
 
     # Requests
 
     def _advance(self) -> None:
-        """Give what was received to the request it belongs to, and begin the next one."""
+        """Passes received bytes to the current request, and begins the next one."""
         if self._advancing:
             return
         self._advancing = True
@@ -223,7 +227,7 @@ class Connection(asyncio.Protocol):
         return self._begin()
 
     def _begin(self) -> bool:
-        """Begin the request at the start of the pending bytes; False: too little is there."""
+        """Begins the request at the start of the pending bytes; False if its head is incomplete."""
         if self._opening is not None and self._pending == self._last_raw:
             self._pending, self._in_head = b"", False
             self._begin_exchange(self._last_head)
@@ -248,7 +252,9 @@ class Connection(asyncio.Protocol):
         return True
 
     def _read_head(self, raw: bytes, ours: bool) -> RequestHead:
-        """Clients that ask the same again and again send the same bytes: those are read once."""
+        """Parses a head. Clients repeat requests with the same bytes, so the last result is
+        cached.
+        """
         if raw != self._last_raw:
             head = parse_head(raw, self._gateway.head_limits)
             if ours:
@@ -259,7 +265,7 @@ class Connection(asyncio.Protocol):
     def _await_head(self, size: int) -> None:
         if size > self._gateway.head_limits.size:
             limit = self._gateway.head_limits.size
-            self._refuse(BadHead(431, f"more than {limit} bytes of head"), self._pending)
+            self._refuse(BadHead(431, f"the request head exceeds {limit} bytes"), self._pending)
         elif size and not self._in_head:
             self._in_head = True
             self._set_deadline(self._gateway.timeouts.head)
@@ -300,9 +306,8 @@ class Connection(asyncio.Protocol):
             self._advance()
 
     def _refuse(self, error: BadHead, start: bytes = b"") -> None:
-        """Answer a request that cannot be read; nothing behind it can be, either.
-
-        `start` is what has come of its head; if it was meant for a cluster, a row is kept.
+        """Answers a request that cannot be parsed, and closes the connection.
+        `start`: the bytes of its head so far; a request for a cluster is written to the audit log.
         """
         self._pending = b""
         self._gone = True
@@ -337,7 +342,7 @@ class Connection(asyncio.Protocol):
         self._gateway.connections.discard(self)
 
     def _hold(self, reason: int) -> None:
-        """Also if it is held already: uvicorn reads on by itself when its application does."""
+        """Pauses reading, even if already paused: uvicorn resumes it when its application reads."""
         self._transport.pause_reading()
         self._held |= reason
 
@@ -348,7 +353,9 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def _set_deadline(self, seconds: float) -> None:
-        """Counted from the next sweep on: what happens several times a request asks no clock."""
+        """Sets the deadline, counted from the next sweep: this runs often and must not read the
+        clock.
+        """
         self._deadline, self._allowed = None, seconds
 
 
@@ -358,7 +365,9 @@ def _peer(transport: asyncio.Transport) -> str:
 
 
 def _give_up_on_dead_peers(transport: asyncio.Transport) -> None:
-    """A peer that acknowledges nothing for a minute is gone; only Linux can be told."""
+    """Closes connections whose peer acknowledges nothing for a minute; only Linux has this
+    option.
+    """
     option = getattr(socket, "TCP_USER_TIMEOUT", None)
     if option is not None and (sock := _tcp_socket(transport)) is not None:
         sock.setsockopt(socket.IPPROTO_TCP, option, DEAD_PEER_MILLISECONDS)
@@ -371,7 +380,7 @@ def _tcp_socket(transport: asyncio.Transport) -> socket.socket | None:
 
 
 def _reset_on_close(transport: asyncio.Transport) -> None:
-    """Make the coming close a reset, which no client takes for the end of an answer."""
+    """Turns the next close into a reset, which no client mistakes for the end of a response."""
     if (sock := _tcp_socket(transport)) is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
 

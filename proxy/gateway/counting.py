@@ -1,16 +1,16 @@
-"""How many requests are open, of whom and to where, and how many may be."""
+"""Counts of open requests by user and cluster, and their limits."""
 
 from collections.abc import Mapping
 
 from fleet.errors import LimitExceeded
 from proxy.domain.limits import Load, StreamLimits
 
-# Who has less than this part of a limit open is no matter of other replicas.
+# Replicas exchange only counts that exceed this fraction of a limit.
 PART_WORTH_TELLING = 16
 
 
 class _User:
-    """What one user has open: in all, by cluster, and upgrades that were not answered yet."""
+    """Open requests of one user: in total, by cluster, and unanswered upgrades."""
 
     __slots__ = ("clusters", "total", "upgrades")
 
@@ -20,7 +20,7 @@ class _User:
 
 
 class OpenRequests:
-    """The requests of this process, and what it was told of those of others."""
+    """Counts the requests of this process, and holds the counts that other replicas reported."""
 
     def __init__(self, limits: StreamLimits) -> None:
         self._limits = limits
@@ -30,11 +30,11 @@ class OpenRequests:
 
     @property
     def empty(self) -> bool:
-        """Nothing is open, and nothing is kept of what was."""
+        """Reports whether no request is open and no count is kept."""
         return not (self.total or self._users)
 
     def enter(self, user: str, handle: str, *, upgrade: bool) -> None:
-        """Count a request in. LimitExceeded: too many are open."""
+        """Counts a new request. LimitExceeded: too many are open."""
         known = self._users.get(user) or _User()
         self._check(user, handle, known, upgrade=upgrade)
         known.clusters[handle] = known.clusters.get(handle, 0) + 1
@@ -44,11 +44,11 @@ class OpenRequests:
         self.total += 1
 
     def upgraded(self, user: str) -> None:
-        """An upgrade has been answered: it no longer counts as unfinished."""
+        """Stops counting a request as an unanswered upgrade."""
         self._users[user].upgrades -= 1
 
     def leave(self, user: str, handle: str) -> None:
-        """Count out a request that `enter` let in. A name that counts nothing takes no room."""
+        """Removes a request that `enter` counted, and the entry of a user without requests."""
         self.total -= 1
         known = self._users[user]
         known.total -= 1
@@ -62,16 +62,16 @@ class OpenRequests:
             del known.clusters[handle]
 
     def loads(self) -> dict[str, Load]:
-        """What users have open here, of those who have much: others' limits count it, too."""
+        """Counts of the users with many open requests here; other replicas add them to theirs."""
         much = max(1, self._limits.per_user_and_cluster // PART_WORTH_TELLING)
         return {
-            name: Load(one.total, dict(one.clusters))
-            for name, one in self._users.items()
-            if one.total >= much
+            name: Load(user.total, dict(user.clusters))
+            for name, user in self._users.items()
+            if user.total >= much
         }
 
     def count_elsewhere(self, loads: Mapping[str, Load]) -> None:
-        """What users have open in other replicas, from now on."""
+        """Sets the counts of other replicas, which the limits include from now on."""
         self._elsewhere = loads
 
     def _check(self, user: str, handle: str, known: _User, *, upgrade: bool) -> None:

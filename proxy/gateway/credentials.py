@@ -1,7 +1,6 @@
-"""Which credential a request shows, and whether a browser may have sent it unasked.
-
-A token in a header is sent on purpose. A cookie, and whatever a page can put into a WebSocket,
-may come from the page of a stranger: those count only from our own origin.
+"""Credentials of requests, and protection from cross-site requests.
+Clients send a token in a header on purpose. Any web page can make a browser send a cookie or open a
+WebSocket, so the proxy accepts those from its own origin only.
 """
 
 from http.cookies import CookieError, SimpleCookie
@@ -18,9 +17,9 @@ _SAFE_SITES = frozenset({b"same-origin", b"none"})
 
 
 def credential(head: RequestHead) -> Credential | None:
-    """The credential of a request; None: it shows none.
-
-    BadHead: more than one, not a bearer token, or one that a browser sent from another origin.
+    """Reads the credential of a request; None if it has none.
+    BadHead: more than one credential, not a bearer token, or one that a browser sent from another
+    origin.
     """
     found = [_bearer(value) for value in head.values(b"authorization")]
     for value in head.values(b"sec-websocket-protocol"):
@@ -45,7 +44,9 @@ def _of_websocket(secret: str) -> Credential:
 
 
 def _session(head: RequestHead) -> Credential | None:
-    """A browser's session. A foreign page cannot set the header that must come with it."""
+    """Reads a browser session; a foreign page cannot set the header that must accompany the
+    cookie.
+    """
     secret = _cookie(head)
     if secret is None:
         return None
@@ -71,7 +72,7 @@ def _cookie(head: RequestHead) -> str | None:
 
 
 def _check_origin(head: RequestHead) -> None:
-    """BadHead: the request comes from a page of another origin than the Host it names."""
+    """Compares the origin with the Host. BadHead: the page belongs to another origin."""
     site = head.values(b"sec-fetch-site")
     origin = head.values(b"origin")
     foreign = bool(site) and site[0].lower() not in _SAFE_SITES

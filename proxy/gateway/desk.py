@@ -1,4 +1,4 @@
-"""The decisions for one request, in order: who, may they, over which link, within which limits."""
+"""Authorization of one request: identity, permission, route to the agent, limits."""
 
 from dataclasses import dataclass, replace
 from math import inf
@@ -40,7 +40,7 @@ _Question = tuple[str, str | None, str | None, str, RequestAttributes]
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A request that may pass: over this link, as this user."""
+    """An authorized request: its identity, grant, and the route to the agent."""
 
     identity: Identity
     grant: Grant
@@ -50,9 +50,9 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is remembered for the next request with the same head.
-
-    Good while the desk's `changes` are these, and until then (monotonic seconds).
+    """A cached admission for the next request with the same head.
+    It is valid until `until` (monotonic seconds) and while `changes` equals the counter of the
+    desk.
     """
 
     admission: Admission
@@ -61,10 +61,9 @@ class Verdict:
 
 
 class Desk:
-    """Asks the ports, remembers their verdicts for a short while, counts open requests.
-
-    `changes` counts the calls of `forget`: a verdict from before one may be true no more.
-    `requests`: the open ones, counted.
+    """Authorizes requests through its ports, caches the results briefly, and counts open requests.
+    `changes` counts the calls of `forget`; a result from before such a call may be stale.
+    `requests`: the counts of open requests.
     """
 
     def __init__(
@@ -91,8 +90,8 @@ class Desk:
         self._limits = limits
         self._identities: Memory[bytes, Identity] = Memory(clock, timeouts.identity_cache)
         self._grants: Memory[_Question, Grant] = Memory(clock, timeouts.verdict_cache)
-        # When a verdict gets too old, all requests of a busy connection pool miss it at once. With
-        # `changes` in the key nobody is told an answer to what was asked before a change.
+        # When a cached result expires, all requests of a busy connection pool miss it at once.
+        # With `changes` in the key, no request gets an answer from before a change.
         self._who: Flights[tuple[int, bytes], Identity] = Flights()
         self._may: Flights[tuple[int, _Question], Grant] = Flights()
         self.requests = requests or OpenRequests(limits)
@@ -101,7 +100,7 @@ class Desk:
     def recall(
         self, credential: Credential | None, handle: str, attributes: RequestAttributes
     ) -> Verdict | None:
-        """An admission that needs no question; None: `identify` and `admit`."""
+        """Returns an admission from the caches; None: call `identify` and `admit`."""
         identity = self._identities.get(credential.digest) if credential else None
         if identity is None or credential is None or self._expired(identity):
             return None
@@ -118,7 +117,7 @@ class Desk:
         return Verdict(Admission(identity, grant, grant.impersonate, link), self.changes, until)
 
     def holds(self, verdict: Verdict) -> bool:
-        """Whether what `recall` has said is still so."""
+        """Reports whether a result of `recall` is still valid."""
         if verdict.changes != self.changes or self._clock.monotonic() >= verdict.until:
             return False
         link = verdict.admission.link
@@ -126,13 +125,15 @@ class Desk:
         return found is link and self._has_room(link)
 
     async def identify(self, credential: Credential | None, source: str) -> Identity:
-        """The user behind a credential. Unauthenticated: none."""
+        """Authenticates a credential. Unauthenticated: it is missing or not valid."""
         if credential is None:
-            raise Unauthenticated("no token was sent; run towline login, or send a bearer token")
+            raise Unauthenticated(
+                "the request has no token; run towline login, or send a bearer token"
+            )
         if token_kind(credential.secret) in {TokenKind.AGENT, TokenKind.BOOTSTRAP}:
             raise Unauthenticated("an agent's token is not for users")
         if credential.kind is CredentialKind.TICKET:
-            # Good once: to remember it would be to take it twice.
+            # A ticket is valid once; a cached one would be accepted twice.
             return await self._authenticator.authenticate(credential, source=source)
         digest = credential.digest
         identity = self._identities.get(digest)
@@ -150,7 +151,7 @@ class Desk:
         return identity
 
     def forget(self, *, user: str | None, token: str | None, session: str | None) -> None:
-        """Drop the identities that match one of these, and all verdicts."""
+        """Drops the cached identities that match one of these values, and all cached grants."""
 
         def matches(known: Identity) -> bool:
             return (
@@ -164,13 +165,13 @@ class Desk:
         self._grants.clear()
 
     def sweep(self) -> None:
-        """Let go of verdicts that are too old."""
+        """Drops expired cache entries."""
         self._identities.sweep()
         self._grants.sweep()
 
     @property
     def remembered(self) -> int:
-        """How many verdicts are held."""
+        """Number of cached results."""
         return len(self._identities) + len(self._grants)
 
     async def admit(
@@ -180,7 +181,9 @@ class Desk:
         attributes: RequestAttributes,
         asked: list[tuple[str, str]],
     ) -> Admission:
-        """Authorize, and find the way. `asked`: the client's own Impersonate- fields."""
+        """Authorizes a request and finds the route to its agent.
+        `asked`: the client's own `Impersonate-*` header fields.
+        """
         grant = await self._grant(identity, handle, attributes)
         acting_as = grant.impersonate
         if asked:
@@ -195,10 +198,10 @@ class Desk:
     async def check_again(
         self, admission: Admission, handle: str, attributes: RequestAttributes
     ) -> None:
-        """Raise what `authorize` raises now, Unauthenticated at the end of a session, or Forbidden
-        where the request acts as somebody, or is kept less, than it would be now.
-
-        A short-lived token may end: whoever has shown it once goes on.
+        """Authorizes an open request again and raises the errors of `authorize`.
+        Unauthenticated: its session has ended. Forbidden: the request would now get a lesser
+        identity, or its session would be recorded. The end of a short-lived token does not end the
+        request.
         """
         identity, before = admission.identity, admission.grant
         if identity.session_id is not None and self._expired(identity):
@@ -208,19 +211,19 @@ class Desk:
         if part is not None:
             raise Forbidden(f'user "{identity.name}" may no longer act as {part} on "{handle}"')
         if attributes.subresource in TERMINALS and now.recording.keeps_more_than(before.recording):
-            raise Forbidden(f'sessions on "{handle}" are recorded from now on; begin another one')
+            raise Forbidden(f'sessions on "{handle}" are now recorded; start a new session')
 
     def enter(self, record: RequestRecord) -> None:
-        """Count a request in. LimitExceeded: too many are open."""
+        """Counts a new request. LimitExceeded: too many are open."""
         self.requests.enter(_name(record), record.handle, upgrade=record.upgrade)
         self.meters.opened(record)
 
     def upgraded(self, record: RequestRecord) -> None:
-        """An upgrade has been answered: it no longer counts as unfinished."""
+        """Stops counting a request as an unanswered upgrade."""
         self.requests.upgraded(_name(record))
 
     def leave(self, record: RequestRecord) -> None:
-        """Count out a request that `enter` let in."""
+        """Removes a request that `enter` counted."""
         self.requests.leave(_name(record), record.handle)
 
     async def _grant(self, identity: Identity, handle: str, attributes: RequestAttributes) -> Grant:
@@ -248,7 +251,7 @@ class Desk:
         return link.open_for_new and not full
 
     def _end_of(self, identity: Identity) -> float:
-        """When it expires, in monotonic seconds."""
+        """Expiry of an identity in monotonic seconds."""
         if identity.expires_at is None:
             return inf
         left = identity.expires_at - self._clock.now()
@@ -259,7 +262,7 @@ class Desk:
 
 
 def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
-    """The user whom a client's own Impersonate- fields name. Invalid: they name none."""
+    """Parses the client's own `Impersonate-*` fields. Invalid: they name no single user."""
     users = [value for name, value in fields if name == "impersonate-user"]
     uids = [value for name, value in fields if name == "impersonate-uid"]
     groups = tuple(value for name, value in fields if name == "impersonate-group")
@@ -275,16 +278,18 @@ def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
 
 
 class NoRecorder:
-    """Where nothing can be kept, nobody whose sessions must be kept gets in."""
+    """Recorder without storage: refuses every session that must be recorded."""
 
     async def begin(self, record: RequestRecord, session: TerminalSession) -> Tape:
-        raise Unavailable(f"{session.title} must be recorded, and there is nowhere to keep it")
+        raise Unavailable(
+            f"{session.title} must be recorded, but no folder for recordings is configured"
+        )
 
 
 def _impersonation(
     identity: Identity, grant: Grant, handle: str, asked: list[tuple[str, str]]
 ) -> Impersonation:
-    """The user asked for. Forbidden: not one as whom this user may act."""
+    """The requested user to impersonate. Forbidden: the grant does not allow it."""
     rule = grant.may_impersonate
     if rule is None or grant.passthrough:
         raise Forbidden(f'user "{identity.name}" may not act as another user on cluster "{handle}"')

@@ -1,4 +1,4 @@
-"""One request through the door: from its head to its last byte, with its row in the audit log."""
+"""One proxied request, from its head to its last byte and its row in the audit log."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -41,43 +41,45 @@ _ROUNDS = 5
 
 
 class UserSide(Protocol):
-    """The user's connection as an exchange sees it."""
+    """The user's connection, from the point of view of a proxied request."""
 
     @property
     def write_paused(self) -> bool:
-        """The socket's buffer is full: what is written now is held."""
+        """Reports whether the socket's buffer is full, so that writes are queued."""
         ...
 
     @property
     def draining(self) -> bool:
-        """Every answer is the last one of its connection."""
+        """Reports whether every response must be the last one of its connection."""
         ...
 
     def write(self, data: Buffer) -> None: ...
 
     def abort(self) -> None:
-        """Break the connection off, so that nobody takes the answer for whole."""
+        """Resets the connection, so that no client mistakes a partial response for a
+        complete one.
+        """
         ...
 
     def hold(self) -> None:
-        """Read no more of the request for now."""
+        """Pauses reading of the request."""
         ...
 
     def release(self) -> None:
-        """Read on."""
+        """Resumes reading."""
         ...
 
     def on_ready(self) -> None:
-        """The request is under way: its body may come, or, after an upgrade, anything."""
+        """The request was forwarded: its body may follow, or any bytes after an upgrade."""
         ...
 
     def on_answered(self, *, keep_alive: bool) -> None:
-        """The answer is written; `keep_alive`: another request may follow it."""
+        """The response was written. `keep_alive`: another request may follow."""
         ...
 
 
 class Exchange:
-    """A request and its answer. Owner of its stream; told by the connection what the user sends."""
+    """A request and its response. It owns its stream; the connection passes it the user's bytes."""
 
     def __init__(
         self,
@@ -105,25 +107,27 @@ class Exchange:
 
     @property
     def request_done(self) -> bool:
-        """The last byte of the request has been received."""
+        """Reports whether the last byte of the request has arrived."""
         return self._body.done
 
     @property
     def _last_of_connection(self) -> bool:
-        """Behind a refused upgrade nobody can tell what the client's bytes mean."""
+        """Reports whether the connection must close; the bytes after a refused upgrade are
+        ambiguous.
+        """
         return self._side.draining or self._head.upgrade is not None
 
     @property
     def waiting(self) -> bool:
-        """No byte of the answer has come, and it is of the kind that must come in time."""
+        """Reports whether a timely response is due and none of its bytes has arrived."""
         attributes = self.record.attributes
         long = attributes is not None and attributes.long_running
         return not (self._answering or self.over or long)
 
-    # What the user does
+    # Events of the user's side
 
     def start_at_once(self) -> bool:
-        """Start, if it is a read and nothing has to be asked; else `run` must be."""
+        """Starts a read with a cached admission; False: call `run`."""
         head = self._head
         if head.upgrade is not None or head.impersonation:
             return False
@@ -146,7 +150,7 @@ class Exchange:
         return True
 
     async def run(self) -> None:
-        """Ask, and start. Every failure becomes an answer."""
+        """Authorizes and starts the request; every failure becomes a response."""
         try:
             await self._ask()
         except BadHead as error:
@@ -158,7 +162,7 @@ class Exchange:
             self.refuse(Refusal(500, f"internal error; request {self.record.id}"))
 
     def receive(self, data: bytes) -> int:
-        """Bytes of the user: how many of them belong to this request."""
+        """Takes bytes from the user and returns the number that belongs to this request."""
         if self.raw:
             self._send(data)
             return len(data)
@@ -173,28 +177,28 @@ class Exchange:
         return used
 
     def user_gone(self) -> None:
-        """The user's connection is lost."""
+        """Handles the loss of the user's connection."""
         if self._stream is not None:
             self._stream.reset()
         self._finish(EndReason.USER_LEFT, keep_alive=False)
 
     def user_ended(self) -> bool:
-        """The user sends no more; True if the answer is still wanted."""
+        """Handles the end of the user's data; True if the response is still wanted."""
         if self.raw and self._stream is not None:
             self._stream.send(b"", END)
             return True
         return False
 
     def drained(self) -> None:
-        """The user's socket has room again."""
+        """Handles free space in the user's socket buffer."""
         owed, self._owed = self._owed, 0
         if owed and self._stream is not None:
             self._stream.consumed(owed)
 
-    # What the door decides
+    # Decisions of the proxy
 
     def refuse(self, refusal: Refusal, reason: EndReason = EndReason.REFUSED) -> None:
-        """Answer ourselves; only before any byte of another answer."""
+        """Sends a response of the proxy itself; only before any byte of another response."""
         if self.over:
             return
         head = self._head
@@ -210,12 +214,14 @@ class Exchange:
         self._finish(reason, keep_alive=keep and not self._side.draining)
 
     def end(self, refusal: Refusal, reason: EndReason) -> None:
-        """End a request that is under way: revoked, drained, too late."""
+        """Ends an open request that was revoked, drained or timed out."""
         if not self.over:
             self._break(refusal, reason)
 
     def end_between_events(self) -> bool:
-        """End a watch cleanly if it stands between two events: its client asks for the rest."""
+        """Ends a watch cleanly if it is between two events, so that its client resumes it
+        elsewhere.
+        """
         attributes = self.record.attributes
         watches = attributes is not None and attributes.watches
         if self.over or not watches or not self._observer.between_events:
@@ -229,11 +235,11 @@ class Exchange:
 
     @property
     def age(self) -> float:
-        """Seconds since its head."""
+        """Seconds since the request head arrived."""
         return self._clock.monotonic() - self._started
 
     async def check_again(self) -> None:
-        """End the request if its user has lost the right to it."""
+        """Ends the request if its user has lost the permission."""
         admission, attributes = self._admission, self.record.attributes
         if admission is None or attributes is None or not self.ready:
             return
@@ -244,7 +250,7 @@ class Exchange:
         except TowlineError as error:
             self.end(refusal_of(error), EndReason.REVOKED)
 
-    # What the stream says (see `fleet.mux.stream.StreamOwner`)
+    # Events of the stream (see `fleet.mux.stream.StreamOwner`)
 
     def on_data(self, data: Buffer) -> None:
         if self.over:
@@ -309,10 +315,9 @@ class Exchange:
     async def _still(
         self, admission: Admission, attributes: RequestAttributes, before: int
     ) -> Admission:
-        """The admission as of now: whatever rights changed while it was being judged.
-
-        `before`: the desk's `changes` when the first question was asked. Unavailable: another
-        verdict than the one that was noted, or no end of changes.
+        """Renews the admission if permissions changed while the request was being authorized.
+        `before`: the desk's `changes` at the first check. Unavailable: the grant differs from the
+        recorded one, or permissions keep changing.
         """
         for _ in range(_ROUNDS):
             if before == self._desk.changes:
@@ -322,10 +327,10 @@ class Exchange:
             if again.grant != admission.grant:
                 break
             admission = again
-        raise Unavailable("rights have changed while the request was being judged; try again")
+        raise Unavailable("permissions changed while the request was being authorized; try again")
 
     def _enter(self, admission: Admission) -> None:
-        """Note the verdict; from here on the request counts among the open ones."""
+        """Records the admission; from here on the request counts as open."""
         record, grant = self.record, admission.grant
         record.identity = admission.identity
         record.cluster_id, record.rule = grant.cluster_id, grant.rule
@@ -338,7 +343,7 @@ class Exchange:
             self._entered = True
 
     async def _begin_tape(self, grant: Grant, attributes: RequestAttributes) -> None:
-        """Keep what will be said, if the policy asks for it."""
+        """Starts a recording if the policy requires one."""
         upgrade = self._head.upgrade
         if grant.recording is Recording.OFF or upgrade is None:
             return
@@ -389,12 +394,14 @@ class Exchange:
         )
 
     def _check_passthrough(self) -> None:
-        """Forbidden: the API server would get a credential that is ours."""
+        """Checks the token for passthrough. Forbidden: the API server would get one of our
+        credentials.
+        """
         shown = self._opening.credential
         is_foreign = shown is not None and token_kind(shown.secret) is None
         if shown is None or shown.kind is not CredentialKind.BEARER or not is_foreign:
             raise Forbidden(
-                f'cluster "{self.record.handle}" takes tokens of your identity provider only'
+                f'cluster "{self.record.handle}" accepts only tokens of your identity provider'
             )
 
     def _flags(self) -> int:
@@ -433,7 +440,7 @@ class Exchange:
         self._side.write(data)
 
     def _keep(self, record: Callable[[Buffer], None], data: Buffer) -> bool:
-        """Keep bytes of a session; one that cannot be kept is ended."""
+        """Records bytes of a session, and ends a session that cannot be recorded."""
         try:
             record(data)
         except UnrecordableError as error:
@@ -447,7 +454,7 @@ class Exchange:
         self._side.on_ready()
 
     def _complete(self) -> None:
-        """The answer is whole, or the raw connection has ended."""
+        """Handles a complete response or the end of an upgraded connection."""
         if self._stream is not None and (self.raw or not self._body.done):
             self._stream.reset()
             self._stream = None
@@ -455,7 +462,7 @@ class Exchange:
         self._finish(EndReason.DONE, keep_alive=keep and not self._last_of_connection)
 
     def _break(self, refusal: Refusal, reason: EndReason) -> None:
-        """End both sides: with an answer if none has begun, else by breaking it off."""
+        """Ends both sides: with a response if none has begun, otherwise with a reset."""
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.reset()
@@ -468,18 +475,18 @@ class Exchange:
     def _alarm(self, error: BadResponse) -> None:
         record = self.record
         log.warning("bad answer", request=record.id, cluster=record.cluster_id, why=str(error))
-        text = f'the API server of "{record.handle}" answered wrongly: {error}'
+        text = f'the API server of "{record.handle}" sent an invalid response: {error}'
         self._break(Refusal(502, text), EndReason.UPSTREAM)
 
     def _on_late_data(self) -> None:
-        """The answer is over: whatever else the agent says must not touch what came after it."""
+        """Resets the stream: bytes after the end of a response must not reach the next one."""
         stream, self._stream = self._stream, None
         if stream is not None:
             log.warning("bytes behind an answer", request=self.record.id)
             stream.reset(PROTOCOL, "bytes beyond the end of the answer")
 
     def _told_by_agent(self, text: str) -> str:
-        return f'the agent of "{self.record.handle}" {text or "broke the request off"}'
+        return f'the agent of "{self.record.handle}" {text or "reset the request"}'
 
     def _finish(self, reason: EndReason, *, keep_alive: bool) -> None:
         if self.over:
@@ -500,7 +507,7 @@ class Exchange:
 
 
 def _say_close(data: Buffer, status: int) -> Buffer:
-    """Tell the client that the connection ends with this answer; only into a final head."""
+    """Adds `Connection: close`, to a final head only."""
     text = bytes(data)
     line, end, rest = text.partition(b"\r\n")
     if line[9:12] != b"%d" % status:
@@ -509,6 +516,6 @@ def _say_close(data: Buffer, status: int) -> Buffer:
 
 
 def _behind_switch(data: Buffer) -> bytes:
-    """What came in the same bytes as the head of a 101, behind it."""
+    """The bytes that follow the head of a 101 in the same buffer."""
     text = bytes(data)
     return text[text.find(b"\r\n\r\n", text.find(b"HTTP/1.1 101")) + 4 :]

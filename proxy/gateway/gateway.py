@@ -1,4 +1,4 @@
-"""All connections and requests of the edge: sweeping, revoking, draining."""
+"""Sweeps, revokes and drains all connections and requests of the edge."""
 
 import secrets
 from typing import Protocol
@@ -26,30 +26,30 @@ _LONGEST_TEXT = 512
 
 
 class OpenConnection(Protocol):
-    """A connection as the gateway sees it."""
+    """A connection, from the point of view of the gateway."""
 
     @property
     def exchange(self) -> Exchange | None:
-        """The door's request that is under way."""
+        """The current request to a cluster."""
         ...
 
     def sweep(self, now: float) -> None:
-        """End what has taken too long."""
+        """Ends requests and connections past their deadline."""
         ...
 
     def shutdown(self) -> None:
-        """Close if idle."""
+        """Closes the connection if it is idle."""
         ...
 
 
 class RequestIds:
-    """Random ids of 32 hex digits, for which the system is asked once in a while."""
+    """Random ids of 32 hex digits, read from the system in batches."""
 
     def __init__(self) -> None:
         self._waiting: list[str] = []
 
     def next(self) -> str:
-        """One that nobody has had."""
+        """Returns an unused id."""
         if not self._waiting:
             digits = secrets.token_hex(16 * IDS_AT_ONCE)
             self._waiting = [digits[at : at + 32] for at in range(0, len(digits), 32)]
@@ -57,7 +57,7 @@ class RequestIds:
 
 
 class Gateway:
-    """What all connections of the edge share."""
+    """State that all connections of the edge share."""
 
     def __init__(
         self,
@@ -78,29 +78,31 @@ class Gateway:
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """The requests that are under way."""
+        """The open requests."""
         found = [connection.exchange for connection in self.connections]
         found += self.inside.exchanges
-        return [one for one in found if one is not None and not one.over]
+        return [exchange for exchange in found if exchange is not None and not exchange.over]
 
     @property
     def full(self) -> bool:
-        """As many connections are open as may be."""
+        """Reports whether the maximum number of connections is open."""
         return len(self.connections) >= self._most_connections
 
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
-        """The wanted ones of the requests that were let in and have not ended."""
-        return wanted.chosen(_open_stream(one.record) for one in self.exchanges if one.ready)
+        """Lists the authorized open requests that match a filter."""
+        return wanted.chosen(
+            _open_stream(exchange.record) for exchange in self.exchanges if exchange.ready
+        )
 
     def end_stream(self, id: str, by: str) -> bool:
-        """End an open request because `by` says so; whether there was one of this id."""
-        found = [one for one in self.exchanges if one.record.id == id]
+        """Ends an open request on behalf of `by`; False: no request has this id."""
+        found = [exchange for exchange in self.exchanges if exchange.record.id == id]
         for exchange in found:
             exchange.end(Refusal(403, f"ended by {by}"), EndReason.ENDED)
         return bool(found)
 
     def start(self) -> None:
-        """Begin to look after deadlines and lost rights."""
+        """Starts the background checks of deadlines and permissions."""
         self.tasks.forever("sweep", self._sweep())
         self.tasks.forever("recheck", self._recheck())
 
@@ -113,17 +115,17 @@ class Gateway:
         cluster: ClusterId | None = None,
         grant: str | None = None,
     ) -> int:
-        """End every request that matches one of these, now; how many there were."""
+        """Ends every open request that matches one of these values, and returns their number."""
         self.desk.forget(user=user, token=token, session=session)
         wanted = {("user", user), ("token", token), ("session", session)}
         wanted |= {("cluster", cluster), ("grant", grant)}
-        matching = [one for one in self.exchanges if wanted & _marks(one.record)]
+        matching = [exchange for exchange in self.exchanges if wanted & _marks(exchange.record)]
         for exchange in matching:
             exchange.end(Refusal(401, "access was revoked"), EndReason.REVOKED)
         return len(matching)
 
     async def recheck(self, user: str | None = None) -> None:
-        """Authorize open requests anew now: those of a user whose rights have changed, or all."""
+        """Authorizes open requests again, now: those of one user, or all."""
         self.desk.forget(user=user, token=None, session=None)
         for exchange in tuple(self.exchanges):
             identity = exchange.record.identity
@@ -131,7 +133,9 @@ class Gateway:
                 await exchange.check_again()
 
     async def drain(self) -> None:
-        """Close what is idle, end watches between events, and the rest after the grace."""
+        """Closes idle connections, ends watches between events, and ends the rest after the grace
+        period.
+        """
         self.draining = True
         for connection in tuple(self.connections):
             connection.shutdown()
@@ -144,7 +148,7 @@ class Gateway:
             exchange.end(Refusal(503, "the control plane is restarting"), EndReason.DRAINED)
 
     async def stop(self) -> None:
-        """End all background work."""
+        """Stops all background tasks."""
         await self.tasks.stop()
 
     async def _sweep(self) -> None:
@@ -156,12 +160,16 @@ class Gateway:
                 connection.sweep(now)
 
     async def _recheck(self) -> None:
-        """The net beneath `revoke`: a right that was lost without a word ends requests too."""
+        """Checks open requests regularly, in case a permission was lost without a call of
+        `revoke`.
+        """
         while True:
             await self.clock.sleep(self.timeouts.recheck)
             for exchange in self.exchanges:
                 if exchange.age > self.timeouts.life:
-                    exchange.end(Refusal(504, "open for too long"), EndReason.TOO_OLD)
+                    exchange.end(
+                        Refusal(504, "the request has reached its maximum age"), EndReason.TOO_OLD
+                    )
                 else:
                     await exchange.check_again()
 
@@ -186,7 +194,7 @@ def _open_stream(record: RequestRecord) -> OpenStream:
 
 
 def _marks(record: RequestRecord) -> set[tuple[str, str | None]]:
-    marks: set[tuple[str, str | None]] = {("grant", one) for one in record.grant_ids}
+    marks: set[tuple[str, str | None]] = {("grant", grant_id) for grant_id in record.grant_ids}
     marks.add(("cluster", record.cluster_id))
     if (who := record.identity) is not None:
         marks |= {("user", who.user_id), ("token", who.token_id), ("session", who.session_id)}

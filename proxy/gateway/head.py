@@ -1,7 +1,6 @@
-"""The head of a request: parsed strictly, judged, and rebuilt from scratch.
-
-Nothing of what the client wrote is passed on as it stood: method, target and each field are
-taken apart by a parser and written anew, so that the API server reads what was authorized.
+"""The head of a request: strict parsing, validation, and rebuilding from scratch.
+The proxy passes on no bytes of the client unchanged. It parses method, target and each field and
+writes them again, so that the API server reads the request that was authorized.
 """
 
 from dataclasses import dataclass, field
@@ -28,11 +27,10 @@ DROPPED_PREFIXES = (b"proxy-", b"x-remote-", b"x-forwarded-", b"x-towline-", IMP
 
 @dataclass(slots=True)
 class RequestHead:
-    """A head as parsed. `length` None: no Content-Length.
-
-    `fields` are (lower-case name, name as written, value) in order, `index` their values by
-    lower-case name; `impersonation` holds the client's own Impersonate- fields, names in lower
-    case. Nothing changes a head once it is parsed.
+    """A parsed head; do not modify it after parsing. `length` None: no Content-Length.
+    `fields` are (lower-case name, original name, value) in order; `index` holds their values by
+    lower-case name. `impersonation` holds the client's own `Impersonate-*` fields with lower-case
+    names.
     """
 
     method: bytes = b""
@@ -51,12 +49,12 @@ class RequestHead:
         return self.chunked or bool(self.length)
 
     def values(self, name: bytes) -> list[bytes]:
-        """The values of a field, by lower-case name."""
+        """Returns the values of a field by its lower-case name."""
         return self.index.get(name, [])
 
 
 class _Collector:
-    """Callbacks of httptools for exactly one head."""
+    """httptools callbacks for exactly one head."""
 
     def __init__(self) -> None:
         self.head = RequestHead()
@@ -77,7 +75,7 @@ class _Collector:
 
 
 def parse_head(data: bytes, limits: HeadLimits) -> RequestHead:
-    """The head in `data`, which ends with the empty line. BadHead: refused."""
+    """Parses the head in `data`, which ends with the empty line. BadHead: refused."""
     collector = _Collector()
     parser = httptools.HttpRequestParser(collector)
     try:
@@ -101,20 +99,20 @@ def parse_head(data: bytes, limits: HeadLimits) -> RequestHead:
 
 
 def judge(head: RequestHead) -> None:
-    """Refuse what the parser lets pass and no Kubernetes client sends. BadHead: refused."""
+    """Refuses heads that the parser accepts but no Kubernetes client sends. BadHead: refused."""
     if head.method not in METHODS:
-        raise BadHead(400, "a method that Kubernetes does not know")
+        raise BadHead(400, "unsupported request method")
     if not head.target.startswith(b"/") or b"#" in head.target:
         raise BadHead(400, "the target of a request must be a path")
     if len(head.values(b"host")) != 1:
         raise BadHead(400, "a request needs exactly one Host field")
     expectations = head.values(b"expect")
-    if expectations and [one.lower() for one in expectations] != [b"100-continue"]:
-        raise BadHead(417, "the only expectation served is 100-continue")
+    if expectations and [expectation.lower() for expectation in expectations] != [b"100-continue"]:
+        raise BadHead(417, "unsupported Expect field: only 100-continue is supported")
     if head.upgrade is not None and head.upgrade.lower() not in UPGRADES:
-        raise BadHead(400, "only upgrades to websocket and SPDY/3.1 are served")
+        raise BadHead(400, "unsupported upgrade: only websocket and SPDY/3.1 are supported")
     if head.upgrade is not None and head.has_body:
-        raise BadHead(400, "an upgrade with a body")
+        raise BadHead(400, "an upgrade request must not have a body")
 
 
 def rebuild(
@@ -125,10 +123,9 @@ def rebuild(
     passthrough: bool = False,
     recorded: bool = False,
 ) -> bytes:
-    """The head to send: without Host and identity, which the agent adds.
-
-    `passthrough`: the user's own Authorization field goes along. `recorded`: a WebSocket without
-    extensions, whose messages can be read.
+    """Builds the head to send, without Host and identity, which the agent adds.
+    `passthrough`: keep the user's own Authorization field. `recorded`: drop WebSocket extensions,
+    so that the recorder can read the messages.
     """
     kept = _AUTHORIZATION if passthrough else _NOTHING
     more = _EXTENSIONS if recorded else _NOTHING
@@ -154,25 +151,25 @@ def rebuild(
 
 def _check_sizes(head: RequestHead, limits: HeadLimits) -> None:
     if len(head.target) > limits.target:
-        raise BadHead(431, f"a target of more than {limits.target} bytes")
+        raise BadHead(431, f"the request target exceeds {limits.target} bytes")
     if len(head.fields) > limits.fields:
         raise BadHead(431, f"more than {limits.fields} header fields")
     if any(len(name) + len(value) > limits.field for _, name, value in head.fields):
-        raise BadHead(431, f"a header field of more than {limits.field} bytes")
+        raise BadHead(431, f"a header field exceeds {limits.field} bytes")
 
 
 def _read_framing(head: RequestHead) -> None:
     if head.version not in {"1.0", "1.1"}:
-        raise BadHead(400, "only HTTP/1.1 is served here")
+        raise BadHead(400, "unsupported HTTP version: only HTTP/1.1 is supported")
     encodings = head.values(b"transfer-encoding")
     if encodings:
-        if [one.lower() for one in encodings] != [b"chunked"] or head.version == "1.0":
-            raise BadHead(400, "a transfer encoding other than chunked")
+        if [encoding.lower() for encoding in encodings] != [b"chunked"] or head.version == "1.0":
+            raise BadHead(400, "unsupported transfer encoding: only chunked is supported")
         head.chunked = True
     lengths = head.values(b"content-length")
     if lengths:
         if len(lengths) > 1 or not lengths[0].isdigit() or head.chunked:
-            raise BadHead(400, "the length of the body is in doubt")
+            raise BadHead(400, "the length of the body is ambiguous")
         head.length = int(lengths[0])
 
 
@@ -189,4 +186,4 @@ def _read_connection(head: RequestHead) -> None:
 
 def _connection_options(head: RequestHead) -> set[bytes]:
     values = head.values(b"connection")
-    return {one.strip().lower() for value in values for one in value.split(b",")} - {b""}
+    return {option.strip().lower() for value in values for option in value.split(b",")} - {b""}

@@ -1,6 +1,5 @@
-"""Reads that this process itself makes for a user: through the door, with all its decisions.
-
-They are authorized, limited, carried and written into the audit trail like any other request.
+"""Reads that this process sends on behalf of a user through the Kubernetes proxy.
+The proxy authorizes, limits, forwards and audits them like any other request.
 """
 
 import asyncio
@@ -25,9 +24,8 @@ _SECONDS = 10.0
 
 
 class InsideReader:
-    """Reads from clusters as users whose identity is known already.
-
-    `exchanges`: those under way, to be listed, revoked and ended like those of connections.
+    """Reads from clusters as users that are already authenticated.
+    `exchanges`: the open reads, which can be listed, revoked and ended like those of connections.
     """
 
     def __init__(self, desk: Desk, clock: Clock, limits: HeadLimits) -> None:
@@ -39,7 +37,9 @@ class InsideReader:
     async def read(
         self, identity: Identity, source: str, route: Route, most: int
     ) -> tuple[int, bytes]:
-        """Status and body of a GET. LimitExceeded: more than `most` bytes. Unavailable."""
+        """Sends a GET and returns status and body. LimitExceeded: the body exceeds `most` bytes.
+        Unavailable: the cluster did not respond.
+        """
         answer = _Answer(most)
         head = parse_head(
             b"GET /k8s/clusters/%s%s HTTP/1.1\r\nHost: towline\r\n"
@@ -72,7 +72,7 @@ class InsideReader:
 
 
 class _Answer:
-    """The side of the user: takes the answer into memory."""
+    """The user's side of such a read: collects the response in memory."""
 
     write_paused = False
     draining = False
@@ -94,34 +94,36 @@ class _Answer:
         self.ended.set()
 
     def hold(self) -> None:
-        """There is no body to be held."""
+        """Does nothing: a GET has no body."""
 
     def release(self) -> None:
-        """There is no body to read on."""
+        """Does nothing: a GET has no body."""
 
     def on_ready(self) -> None:
-        """There is no body to be sent."""
+        """Does nothing: a GET has no body."""
 
     def on_answered(self, *, keep_alive: bool) -> None:
         self.ended.set()
 
     def parsed(self) -> tuple[int, bytes]:
-        """Status and body. LimitExceeded: too long. Unavailable: broken off, or no HTTP."""
+        """Parses status and body. LimitExceeded: too long. Unavailable: interrupted, or not
+        HTTP.
+        """
         if len(self._data) > self._most:
-            raise LimitExceeded(f"the cluster's answer has more than {self._most:,} bytes")
+            raise LimitExceeded(f"the cluster's response exceeds {self._most:,} bytes")
         if self._broken:
-            raise Unavailable("the cluster broke its answer off")
+            raise Unavailable("the cluster interrupted its response")
         source: Any = _Socket(bytes(self._data))
         response = HTTPResponse(source)
         try:
             response.begin()
             return response.status, response.read()
         except (HTTPException, OSError, ValueError):
-            raise Unavailable("the cluster's answer cannot be read") from None
+            raise Unavailable("the cluster's response is not valid HTTP") from None
 
 
 class _Socket:
-    """What `HTTPResponse` asks of a socket."""
+    """The part of a socket that `HTTPResponse` uses."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -1,4 +1,4 @@
-"""Verdicts remembered for a short while."""
+"""Short-lived cache of authorization results."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -12,30 +12,30 @@ Value = TypeVar("Value")
 
 
 class Memory(Generic[Key, Value]):
-    """At most `LIMIT` values, each for `seconds`; when full, all are forgotten."""
+    """Caches at most `LIMIT` values, each for `seconds`; a full cache is cleared."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock, self._seconds = clock, seconds
         self._values: dict[Key, tuple[Value, float]] = {}
 
     def get(self, key: Key) -> Value | None:
-        """The value, unless it is too old."""
+        """Returns the value unless it has expired."""
         known = self._values.get(key)
         return known[0] if known and self._clock.monotonic() < known[1] else None
 
     def until(self, key: Key) -> float:
-        """When a value that `get` gives is too old; monotonic seconds."""
+        """Expiry of a value that `get` returns, in monotonic seconds."""
         return self._values[key][1]
 
     def put(self, key: Key, value: Value) -> None:
-        """Remember a value from now on."""
+        """Caches a value from now on."""
         self._values.pop(key, None)
         if len(self._values) >= LIMIT:
             self._values.clear()
         self._values[key] = (value, self._clock.monotonic() + self._seconds)
 
     def sweep(self) -> None:
-        """Let go of what is too old; the oldest stand first."""
+        """Drops expired values; the oldest come first."""
         now = self._clock.monotonic()
         while self._values:
             oldest = next(iter(self._values))
@@ -47,11 +47,11 @@ class Memory(Generic[Key, Value]):
         return len(self._values)
 
     def drop(self, matches: Callable[[Value], bool]) -> None:
-        """Forget the values that match."""
+        """Drops the values that match."""
         for key, (value, _) in tuple(self._values.items()):
             if matches(value):
                 del self._values[key]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drops all values."""
         self._values.clear()

@@ -1,7 +1,6 @@
-"""What Prometheus is told of the door: counted in plain integers, put into form when asked.
-
-Clusters are named only where a request was let in, verbs only those of Kubernetes, so that no
-stranger can make up label values.
+"""Prometheus metrics of the Kubernetes proxy, counted as plain integers and formatted on scrape.
+Labels name clusters only of authorized requests, and only verbs of Kubernetes, so that
+unauthenticated clients cannot create label values.
 """
 
 from bisect import bisect_left
@@ -19,7 +18,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class _Histogram:
-    """Durations by bucket, and their sum."""
+    """Request durations by bucket, and their sum."""
 
     __slots__ = ("counts", "total")
 
@@ -40,7 +39,7 @@ class _Histogram:
 
 
 class _Line:
-    """What is counted of the requests to one cluster by one verb."""
+    """Counts of the requests to one cluster with one verb."""
 
     __slots__ = ("bytes_in", "bytes_out", "codes", "durations")
 
@@ -51,7 +50,7 @@ class _Line:
 
 
 class Meters:
-    """A collector for a registry of `prometheus_client`."""
+    """Collector for a `prometheus_client` registry."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, str], _Line] = {}
@@ -61,12 +60,12 @@ class Meters:
         self._open: dict[tuple[str, str], int] = {}
 
     def opened(self, record: RequestRecord) -> None:
-        """A request was let in."""
+        """Counts a request that was authorized and opened."""
         key = (record.handle, kind_of(record))
         self._open[key] = self._open.get(key, 0) + 1
 
     def closed(self, record: RequestRecord, *, entered: bool) -> None:
-        """A request has ended; `entered`: it was told to `opened`."""
+        """Counts a request that has ended. `entered`: `opened` has counted it."""
         status = record.status or 0
         line = self._line(record, status)
         line.codes[status] = line.codes.get(status, 0) + 1
@@ -78,11 +77,11 @@ class Meters:
             self._leave(record, line)
 
     def refused(self, status: int) -> None:
-        """A head was refused before it was known to be a request."""
+        """Counts a head that was refused before it became a request."""
         self._refusals[str(status)] += 1
 
     def collect(self) -> Iterable[Metric]:
-        """For the registry: all of it as it stands now."""
+        """Returns all metrics in their present state, for the registry."""
         yield _counter(
             "towline_door_requests", "Ended requests", ("cluster", "verb", "code"),
             {
@@ -94,18 +93,20 @@ class Meters:
             "towline_door_bytes", "Bytes of bodies", ("cluster", "direction"), self._sent()
         )
         yield _counter(
-            "towline_door_refusals", "Requests that the door itself answered", ("code",),
+            "towline_door_refusals", "Requests that the proxy itself answered", ("code",),
             {(code,): count for code, count in self._refusals.items()},
         )  # fmt: skip
         yield _counter(
-            "towline_door_broken_off", "Requests that did not end by themselves", ("reason",),
+            "towline_door_broken_off", "Requests that were interrupted", ("reason",),
             {(reason,): count for reason, count in self._ends.items()},
         )  # fmt: skip
         yield self._open_streams()
         yield self._histograms()
 
     def _line(self, record: RequestRecord, status: int) -> _Line:
-        """The line of a request; beyond `MOST_SERIES` all clusters share one for each verb."""
+        """Finds the counts for a request; beyond `MOST_SERIES`, all clusters share one entry for
+        each verb.
+        """
         verb = verb_of(record)
         key = (record.handle if record.cluster_id is not None else "", verb)
         line = self._lines.get(key)
@@ -141,7 +142,7 @@ class Meters:
 
     def _open_streams(self) -> Metric:
         family = GaugeMetricFamily(
-            "towline_door_open_requests", "Requests under way", labels=("cluster", "kind")
+            "towline_door_open_requests", "Open requests", labels=("cluster", "kind")
         )
         for labels, count in self._open.items():
             family.add_metric(labels, count)
@@ -149,21 +150,23 @@ class Meters:
 
     def _histograms(self) -> Metric:
         family = HistogramMetricFamily(
-            "towline_door_seconds", "From a request's head to its end", labels=("cluster", "verb")
+            "towline_door_seconds",
+            "Duration of requests in seconds, from head to end",
+            labels=("cluster", "verb"),
         )
         for labels, line in self._lines.items():
-            if (one := line.durations) is not None:
-                family.add_metric(labels, one.cumulative(), one.total)
+            if (histogram := line.durations) is not None:
+                family.add_metric(labels, histogram.cumulative(), histogram.total)
         return family
 
 
 def verb_of(record: RequestRecord) -> str:
-    """The verb as people think of it; empty where it is not known what was asked."""
+    """The verb as people know it; empty if the request could not be parsed."""
     return record.attributes.spoken if record.attributes is not None else ""
 
 
 def kind_of(record: RequestRecord) -> str:
-    """`upgrade`, `watch` (and what else goes on for ever) or `plain`."""
+    """Kind of a request: `upgrade`, `watch` (also other requests without an end) or `plain`."""
     if record.upgrade:
         return "upgrade"
     what = record.attributes

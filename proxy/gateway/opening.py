@@ -1,4 +1,4 @@
-"""All that a head alone says of its request, so that a head that comes again is read once."""
+"""Parsed form of a request head, cached so that a repeated head is parsed once."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ _MARK = "\x00"
 
 @dataclass(slots=True)
 class Opening:
-    """A request as its head opens it.
-
-    `attributes` and `credential` are None where the head is refused for them: asking for them
-    anew (`read_attributes`, `read_credential`) says why. `verdict`: the last one on it.
+    """A request, parsed from its head.
+    `attributes` and `credential` are None if they are invalid; `read_attributes` and
+    `read_credential` then raise the reason. `verdict`: the latest authorization result for this
+    head.
     """
 
     head: RequestHead
@@ -33,7 +33,7 @@ class Opening:
 
     @classmethod
     def of(cls, head: RequestHead, route: Route) -> "Opening":
-        """Read a head that leads to a cluster."""
+        """Parses the head of a request to a cluster."""
         agents = head.values(b"user-agent")
         before, _, after = rebuild(head, route.target, _MARK).partition(_MARK.encode())
         method = head.method.decode()
@@ -48,16 +48,16 @@ class Opening:
         )
 
     def rebuilt(self, audit_id: str) -> bytes:
-        """The head to send on."""
+        """Builds the head to forward."""
         before, after = self._rebuilt
         return b"%s%s%s" % (before, audit_id.encode(), after)
 
     def read_attributes(self) -> RequestAttributes:
-        """What it is about. Invalid: that could be read in more than one way."""
+        """Reads the request attributes. Invalid: the path is ambiguous."""
         return self.attributes or read_attributes(self.method, self.route.target.decode("latin-1"))
 
     def read_credential(self) -> Credential | None:
-        """What it shows. BadHead: that is refused."""
+        """Reads the credential. BadHead: it is refused."""
         return self.credential or credential(self.head)
 
 

@@ -1,8 +1,8 @@
-"""Why a request is refused before anybody is asked."""
+"""Refusals of requests before authorization."""
 
 
 class BadHead(Exception):
-    """A head that is refused: the status to answer with and a sentence why."""
+    """A refused head, with the status and the message of the response."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Which requests belong to the door, and to which cluster."""
+"""Routes of requests to clusters."""
 
 import re
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ _LONGEST_METHOD = 16
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A cluster's handle, and the target as its API server shall see it."""
+    """Handle of a cluster, and the request target for its API server."""
 
     handle: str
     target: bytes
 
 
 def find_route(target: bytes) -> Route | None:
-    """The route of a target; None: no cluster is meant. Compared undecoded."""
+    """Finds the route of a target, compared undecoded; None if it names no cluster."""
     match = _ROUTE.match(target)
     if match is None:
         return None
@@ -26,7 +26,7 @@ def find_route(target: bytes) -> Route | None:
 
 
 def is_ours(start: bytes) -> bool | None:
-    """Whether a request that starts so is the door's; None: too little is known yet."""
+    """Reports whether a request with these first bytes is for a cluster; None: too few bytes."""
     method, space, target = start[: _LONGEST_METHOD + 1 + len(PREFIX)].partition(b" ")
     if not space:
         return None if len(start) <= _LONGEST_METHOD else False

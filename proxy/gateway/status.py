@@ -1,7 +1,6 @@
-"""Kubernetes' `Status` object (meta/v1) in the encoding that a client asks for.
-
-JSON unless the client takes nothing but protobuf or YAML. The protobuf is a `runtime.Unknown`
-around a `Status`, behind the magic bytes that tell it from everything else.
+"""Kubernetes' `Status` object (meta/v1) in the encoding that the client accepts.
+The default is JSON; protobuf or YAML only for clients that accept nothing else. The protobuf is a
+`runtime.Unknown` around a `Status`, after Kubernetes' magic bytes.
 """
 
 from enum import Enum
@@ -13,7 +12,7 @@ _JSON = frozenset({"*/*", "application/*", "application/json"})
 
 
 class Encoding(Enum):
-    """How a `Status` is written; the value is its media type."""
+    """Encoding of a `Status`; the value is its media type."""
 
     JSON = "application/json"
     PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -21,17 +20,17 @@ class Encoding(Enum):
 
 
 def encoding_for(accept: list[bytes]) -> Encoding:
-    """The encoding to answer with, by the values of a request's Accept fields."""
+    """Chooses the encoding of a response from the values of the Accept fields."""
     offered = b",".join(accept).decode("latin-1").lower().split(",")
-    types = [one.partition(";")[0].strip() for one in offered]
+    types = [offer.partition(";")[0].strip() for offer in offered]
     if _JSON.intersection(types):
         return Encoding.JSON
-    wanted = (one for one in Encoding if one.value in types)
+    wanted = (encoding for encoding in Encoding if encoding.value in types)
     return next(wanted, Encoding.JSON)
 
 
 def encode_status(code: int, reason: str, message: str, encoding: Encoding) -> bytes:
-    """A `Status` that says `Failure`."""
+    """Encodes a `Status` of `Failure`."""
     if encoding is Encoding.PROTOBUF:
         return _protobuf(code, reason, message)
     fields: dict[str, object] = {
@@ -49,7 +48,7 @@ def encode_status(code: int, reason: str, message: str, encoding: Encoding) -> b
 
 
 def _flow(value: object) -> bytes:
-    """A YAML flow value: JSON, with what YAML does not take as it is escaped."""
+    """Encodes a YAML flow value: JSON with the characters escaped that YAML does not allow."""
     text = orjson.dumps(value).decode()
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in text).encode()
 
@@ -68,7 +67,7 @@ def _protobuf(code: int, reason: str, message: str) -> bytes:
 
 
 def _bytes(number: int, value: bytes) -> bytes:
-    """A length-delimited field."""
+    """Encodes a length-delimited field."""
     return _varint(number << 3 | 2) + _varint(len(value)) + value
 
 

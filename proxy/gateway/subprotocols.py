@@ -1,4 +1,6 @@
-"""Bearer credentials among a WebSocket's subprotocols, as Kubernetes' API server takes them."""
+"""Bearer credentials among a WebSocket's subprotocols, in the format of the Kubernetes API
+server.
+"""
 
 import base64
 import binascii
@@ -9,17 +11,21 @@ BEARER_PROTOCOL = b"base64url.bearer.authorization.k8s.io."
 
 
 def credentials_in(value: bytes) -> list[str]:
-    """The credentials in a Sec-WebSocket-Protocol field. BadHead: one that is not base64url."""
-    return [_decoded(one) for one in _listed(value) if one.startswith(BEARER_PROTOCOL)]
+    """Lists the credentials in a Sec-WebSocket-Protocol field. BadHead: one is not base64url."""
+    return [
+        _decoded(protocol) for protocol in _listed(value) if protocol.startswith(BEARER_PROTOCOL)
+    ]
 
 
 def without_credential(value: bytes) -> bytes:
-    """The field with the subprotocols that are none; empty: leave it out."""
-    return b", ".join(one for one in _listed(value) if not one.startswith(BEARER_PROTOCOL))
+    """Removes the credentials from the field; drop the field if the result is empty."""
+    return b", ".join(
+        protocol for protocol in _listed(value) if not protocol.startswith(BEARER_PROTOCOL)
+    )
 
 
 def _listed(value: bytes) -> list[bytes]:
-    return [one.strip() for one in value.split(b",")]
+    return [protocol.strip() for protocol in value.split(b",")]
 
 
 def _decoded(protocol: bytes) -> str:

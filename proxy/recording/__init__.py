@@ -1,4 +1,3 @@
-"""Keeping terminal sessions: reading their protocols beside the splice, and files of asciicast.
-
-What goes over the wire is never changed here, and nothing decides who is recorded.
+"""Recording of terminal sessions: protocol readers beside the forwarded bytes, and asciicast files.
+This package never changes the forwarded bytes and does not decide which sessions are recorded.
 """

@@ -1,4 +1,4 @@
-"""A terminal session as asciicast v2: a line of JSON about it, then a line for each event."""
+"""A terminal session as asciicast v2: one JSON line of metadata, then one line for each event."""
 
 import codecs
 import json
@@ -13,10 +13,9 @@ _OUTPUT, _INPUT, _RESIZE, _MARKER = "o", "i", "r", "m"
 
 
 class Cast:
-    """Turns what is said into lines, up to a bound of bytes.
-
-    `pending`: lines not yet taken away. What comes beyond the bound is left out, and a marker
-    says so.
+    """Turns the bytes of a session into lines, up to a maximum size.
+    `pending`: lines that were not yet written. Beyond the maximum, a marker replaces further
+    events.
     """
 
     def __init__(
@@ -31,17 +30,17 @@ class Cast:
         self._decoders = {code: decoder("replace") for code in (_OUTPUT, _INPUT)}
 
     def output(self, data: bytes) -> None:
-        """What the terminal shows."""
+        """Adds output of the terminal."""
         if not self.truncated:
             self._add(_OUTPUT, self._decoders[_OUTPUT].decode(data))
 
     def input(self, data: bytes) -> None:
-        """What the user types."""
+        """Adds input of the user."""
         if not self.truncated:
             self._add(_INPUT, self._decoders[_INPUT].decode(data))
 
     def resize(self, data: bytes) -> None:
-        """Bytes of the channel that tells the terminal's size as JSON."""
+        """Adds bytes of the resize channel, which carries the terminal's size as JSON."""
         self._resize = (self._resize + data)[-LONGEST_RESIZE:]
         while (end := self._resize.find(b"}")) >= 0:
             text, self._resize = self._resize[: end + 1], self._resize[end + 1 :]
@@ -56,7 +55,7 @@ class Cast:
         self._room -= len(line)
         if self._room < 0:
             self.truncated = True
-            line = _line([at, _MARKER, "what follows was too much to keep"])
+            line = _line([at, _MARKER, "recording truncated: maximum size reached"])
         self.pending.append(line)
 
 
@@ -82,7 +81,7 @@ def _header(record: RequestRecord, session: TerminalSession) -> bytes:
 
 
 def _line(value: object) -> bytes:
-    """ASCII, so that a recording may be cut anywhere and still be text."""
+    """Encodes a line as ASCII, so that a recording can be cut at any byte and still be text."""
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 

@@ -1,7 +1,6 @@
-"""Recordings as files, one a session, named by the id that the audit trail has too.
-
-They are written in the background twice a second, and the oldest go when all of them together
-take too much room or are too old.
+"""Recordings as files, one for each session, named by the request's id in the audit log.
+A background task writes them twice a second. Another deletes the oldest when they exceed the total
+size or the retention time.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ _ID = re.compile(r"[0-9a-f]{32}\Z")
 
 
 class FileRecorder:
-    """The port `Recorder` over a folder, which only its owner may read."""
+    """Implements the port `Recorder` with files in a folder that only its owner may read."""
 
     def __init__(self, folder: Path, limits: RecordingLimits, clock: Clock) -> None:
         self._folder, self._limits, self._clock = folder, limits, clock
@@ -38,12 +37,12 @@ class FileRecorder:
         self.tasks = Tasks("recordings")
 
     def start(self) -> None:
-        """Begin to write and to make room."""
+        """Starts the background tasks that write and delete recordings."""
         self.tasks.forever("write", self._write())
         self.tasks.forever("prune", self._prune())
 
     async def stop(self) -> None:
-        """Write what is left."""
+        """Stops the background tasks and writes the remaining lines."""
         await self.tasks.stop()
         await self._flush()
 
@@ -53,19 +52,21 @@ class FileRecorder:
             await asyncio.to_thread(self._create, record.id)
         except OSError as error:
             log.error("cannot keep a recording", error=str(error))
-            raise Unavailable("the session must be recorded, and cannot be now") from None
+            raise Unavailable(
+                "the session must be recorded, but the recording cannot be created"
+            ) from None
         self._open[record.id] = tape
         return tape
 
     async def read(self, id: str, offset: int, most: int) -> RecordingPart:
-        """A part of a recording. NotFound: there is none of this id, or no more."""
+        """Reads a part of a recording. NotFound: no such recording exists, or it was deleted."""
         if not _ID.match(id):
             raise NotFound("no recording has this id")
         going_on = id in self._open
         try:
             data = await asyncio.to_thread(_read, self._path(id), offset, most)
         except OSError:
-            raise NotFound("there is no recording of this request, or no more") from None
+            raise NotFound("no recording of this request exists, or it was deleted") from None
         return RecordingPart(data, offset + len(data) if len(data) == most else None, going_on)
 
     def _path(self, id: str) -> Path:
@@ -99,7 +100,9 @@ class FileRecorder:
             await self.make_room()
 
     async def make_room(self) -> int:
-        """Delete recordings that are too old, and the oldest while there are too many; how many."""
+        """Deletes expired recordings, and the oldest while the total size is too large; returns
+        their number.
+        """
         before = self._clock.now().timestamp() - self._limits.days * DAY
         keep = set(self._open)
         return await asyncio.to_thread(

@@ -1,7 +1,6 @@
-"""Reading both directions of SPDY/3.1 as kubectl uses it: which bytes belong to which stream.
-
-The client opens a stream for each channel and says in its headers which one; those are
-compressed with a dictionary that the specification (SPDY/3, 2.6.10.1) lays down.
+"""Reads both directions of SPDY/3.1 as kubectl uses it, and assigns bytes to streams.
+The client opens a stream for each channel and names the channel in its headers, which are
+compressed with the dictionary of the specification (SPDY/3, 2.6.10.1).
 """
 
 import struct
@@ -45,19 +44,19 @@ OnFrame = Callable[[int, bytes], None]
 
 
 class SpdyStreams:
-    """What both directions know: the type of each stream, as its client named it."""
+    """State of both directions: the type of each stream, as named by the client."""
 
     def __init__(self) -> None:
         self.types: dict[int, str] = {}
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
 
     def on_control(self, kind: int, payload: bytes) -> None:
-        """A control frame of the client. UnrecordableError: it cannot be read."""
+        """Handles a control frame of the client. UnrecordableError: it cannot be parsed."""
         at = _BLOCK_AT.get(kind)
         if at is None:
             return
         if len(payload) < at:
-            raise UnrecordableError("a SPDY frame that is too short")
+            raise UnrecordableError("a SPDY frame is too short")
         headers = self._headers(payload[at:])
         if kind == _SYN_STREAM:
             if len(self.types) >= MOST_STREAMS:
@@ -66,7 +65,9 @@ class SpdyStreams:
             self.types[stream & 0x7FFFFFFF] = headers.get(b"streamtype", b"").decode("latin-1")
 
     def _headers(self, block: bytes) -> dict[bytes, bytes]:
-        """Every block has to go through the one decompressor, in order."""
+        """Decompresses a header block; every block must pass through the one decompressor
+        in order.
+        """
         try:
             plain = self._inflate.decompress(block, MOST_HEADERS)
             (count,) = struct.unpack_from(">I", plain)
@@ -76,12 +77,14 @@ class SpdyStreams:
                 texts.append(plain[at + 4 : at + 4 + size])
                 at += 4 + size
         except (zlib.error, struct.error):
-            raise UnrecordableError("SPDY headers that cannot be read") from None
+            raise UnrecordableError("SPDY headers cannot be parsed") from None
         return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
 class SpdyReader:
-    """Frames of one direction: `on_data` gets a stream's id and bytes, `on_control` the rest."""
+    """Parses the frames of one direction: `on_data` gets a stream's id and bytes, `on_control` the
+    rest.
+    """
 
     def __init__(self, on_data: OnFrame, on_control: OnFrame | None = None) -> None:
         self._on_data, self._on_control = on_data, on_control
@@ -91,7 +94,7 @@ class SpdyReader:
         self._payload = bytearray()
 
     def feed(self, data: Buffer) -> None:
-        """Bytes as they come. UnrecordableError: they are no SPDY/3.1."""
+        """Takes bytes as they arrive. UnrecordableError: they are not SPDY/3.1."""
         view = memoryview(data)
         at = 0
         while at < len(view):

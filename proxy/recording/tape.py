@@ -1,4 +1,4 @@
-"""One session on tape: both directions read beside the splice, what is to be kept given on."""
+"""Recording of one session: parses both directions beside the forwarded bytes."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ _CHANNELS = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "resize": _R
 
 
 class SessionTape:
-    """The port `Tape` over a cast. `failed`: why nothing can be kept any more."""
+    """Implements the port `Tape` with a cast. `failed`: reason why nothing more can be recorded."""
 
     def __init__(self, cast: Cast, session: TerminalSession) -> None:
         self.cast = cast

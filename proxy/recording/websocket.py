@@ -1,7 +1,6 @@
-"""Reading one direction of a WebSocket (RFC 6455) that carries Kubernetes' channels.
-
-Protocols `channel.k8s.io` up to `v5.channel.k8s.io`: the first byte of a message is its channel;
-with `base64.…` a digit, and the rest is base64. Payloads are given on piece by piece.
+"""Reads one direction of a WebSocket (RFC 6455) that carries Kubernetes' channels.
+Protocols `channel.k8s.io` to `v5.channel.k8s.io`: the first byte of a message is its channel. With
+`base64.…` the channel is a digit and the rest is base64. The reader passes payloads on in pieces.
 """
 
 import base64
@@ -20,7 +19,7 @@ OnPiece = Callable[[int, bytes], None]
 
 
 class WebSocketReader:
-    """Feed it all bytes behind the upgrade's head. `wanted`: the channels that are given on."""
+    """Parses all bytes after the head of the upgrade. `wanted`: the channels to pass on."""
 
     def __init__(self, on_piece: OnPiece, wanted: frozenset[int]) -> None:
         self._on_piece, self._wanted = on_piece, wanted
@@ -33,7 +32,7 @@ class WebSocketReader:
         self._text: bytearray | None = None
 
     def feed(self, data: Buffer) -> None:
-        """Bytes as they come. UnrecordableError: they are no such WebSocket."""
+        """Takes bytes as they arrive. UnrecordableError: they are not such a WebSocket."""
         view = memoryview(data)
         at = 0
         while at < len(view):
@@ -80,11 +79,11 @@ class WebSocketReader:
             self._end_frame()
 
     def _take_message(self, piece: memoryview, at: int) -> None:
-        """What nobody wants is not even unmasked."""
+        """Takes a part of a message; unwanted channels are not unmasked."""
         if self._text is not None:
             self._text += self._unmasked(piece, at)
             if len(self._text) > MOST_TEXT:
-                raise UnrecordableError("a text message that is too long")
+                raise UnrecordableError("a text message is too long")
             return
         if self._channel is None:
             self._channel = self._unmasked(piece[:1], at)[0]
@@ -101,7 +100,7 @@ class WebSocketReader:
         try:
             channel, payload = int(text[:1]), base64.b64decode(text[1:], validate=True)
         except (ValueError, binascii.Error):
-            raise UnrecordableError("a text message that is no base64 channel") from None
+            raise UnrecordableError("a text message is not a base64 channel") from None
         if channel in self._wanted and payload:
             self._on_piece(channel, payload)
 

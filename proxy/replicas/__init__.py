@@ -1,4 +1,4 @@
-"""Several replicas of the door: which of them holds which agent, and one hop from any to that one.
-
-Nothing here is used by a process that is alone; who asks, and for what, is the gateway's business.
+"""Several replicas of the Kubernetes proxy: a registry of agent links, and one hop to the replica
+that holds a link.
+A single process uses nothing of this. The gateway authorizes requests.
 """

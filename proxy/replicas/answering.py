@@ -1,4 +1,4 @@
-"""The replica that is asked: questions of others, answered from what is known here."""
+"""Server side of questions between replicas: answers from the state of this process."""
 
 import structlog
 from pydantic import ValidationError
@@ -28,26 +28,26 @@ UNAVAILABLE = 503
 
 
 class Answers:
-    """Takes the streams that carry questions."""
+    """Handles the streams that carry questions."""
 
     def __init__(self, insight: Insight, tasks: Tasks) -> None:
         self._insight, self._tasks = insight, tasks
 
     def accept(self, stream: Stream) -> None:
-        """A replica asks; the question has yet to come."""
+        """Accepts the stream of a question whose bytes have not arrived yet."""
         stream.owner = _Asked(stream, self)
 
     def begin(self, stream: Stream, text: bytes) -> None:
-        """Answer a question that has come whole."""
+        """Answers a question that has arrived completely."""
         self._tasks.spawn("answer", self._answer(stream, text))
 
     async def _answer(self, stream: Stream, text: bytes) -> None:
         try:
             answer = await self._find(QUESTION.validate_json(text))
         except ValidationError:
-            stream.reset(PROTOCOL, "a question that is not understood here")
+            stream.reset(PROTOCOL, "unknown question")
         except TowlineError as error:
-            log.warning("another replica's question is not answered", why=error.message)
+            log.warning("question of another replica failed", why=error.message)
             stream.reset(UNAVAILABLE, error.message)
         else:
             stream.send(answer, END)
@@ -72,7 +72,7 @@ class Answers:
 
 
 class _Asked:
-    """Owner of the stream of one question."""
+    """Owner of the stream of one incoming question."""
 
     __slots__ = ("_answers", "_stream", "_text")
 
@@ -84,13 +84,13 @@ class _Asked:
         self._text += data
         self._stream.consumed(len(data))
         if len(self._text) > MOST_QUESTION:
-            self._stream.reset(PROTOCOL, "a question that is too long")
+            self._stream.reset(PROTOCOL, "the question is too long")
 
     def on_end(self, close: bool) -> None:
         self._answers.begin(self._stream, bytes(self._text))
 
     def on_writable(self) -> None:
-        """The answer is handed over whole."""
+        """Does nothing: the answer is sent in one piece."""
 
     def on_reset(self, code: int, text: str) -> None:
-        """Nobody waits for the answer any more."""
+        """Does nothing: the other replica no longer waits for the answer."""

@@ -1,4 +1,4 @@
-"""The replica that asks the others what they know of themselves."""
+"""Client side of questions between replicas."""
 
 import asyncio
 import secrets
@@ -41,30 +41,31 @@ Answer = TypeVar("Answer")
 
 
 class Inquiries:
-    """Asks over the links that requests go over; whoever does not answer in time is named."""
+    """Asks the other replicas over the links that carry requests; names those that do not answer in
+    time.
+    """
 
     def __init__(self, registry: TunnelRegistry, peers: Peers) -> None:
         self._registry, self._peers = registry, peers
 
     async def streams(self, wanted: StreamFilter) -> FoundStreams:
-        """Open requests of the other replicas."""
+        """Lists the open requests of the other replicas."""
         answers, silent = await self._ask_all(AskStreams(wanted), STREAMS)
-        found = [replace(one, replica=at) for at, streams in answers for one in streams]
+        found = [replace(stream, replica=at) for at, streams in answers for stream in streams]
         return FoundStreams(longest_open(found), silent)
 
     async def loads(self) -> list[Mapping[str, Load]]:
-        """Who has much open in each of the replicas that answer."""
+        """Returns the loads of each replica that answers."""
         answers, _ = await self._ask_all(AskLoads(), LOADS)
         return [loads for _, loads in answers]
 
     async def end(self, replica: str, id: str, by: str) -> bool:
-        """End a request at the replica of this address. Unavailable: it does not answer."""
+        """Ends a request in the replica at this address. Unavailable: it does not answer."""
         return await self._ask(replica, AskEnd(id, by), ENDED)
 
     async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
-        """A part of a recording, wherever it is kept.
-
-        NotFound: by nobody. Unavailable: somebody who may have it does not answer.
+        """Reads a part of a recording from the replica that stores it.
+        NotFound: no replica has it. Unavailable: a replica that may have it does not answer.
         """
         answers, silent = await self._ask_all(AskRecording(id, offset, most), PART)
         for _, part in answers:
@@ -72,18 +73,22 @@ class Inquiries:
                 return part
         if silent:
             raise Unavailable(
-                "no recording of this request was found, and these replicas do not answer: "
+                "no recording of this request was found, but these replicas did not answer: "
                 + ", ".join(silent)
             )
-        raise NotFound("there is no recording of this request, or no more")
+        raise NotFound("no recording of this request exists, or it was deleted")
 
     async def _ask_all(
         self, question: Question, kind: TypeAdapter[Answer]
     ) -> tuple[list[tuple[str, Answer]], tuple[str, ...]]:
-        """Answers by address, and the addresses of those that gave none."""
+        """Asks all other replicas; returns the answers by address, and the addresses without an
+        answer.
+        """
         others = await self._registry.neighbours()
-        told = await asyncio.gather(*(self._hear(one, question, kind) for one in others))
-        return [one for one in told if one is not None], _unheard(others, told)
+        told = await asyncio.gather(
+            *(self._hear(neighbour, question, kind) for neighbour in others)
+        )
+        return [answer for answer in told if answer is not None], _unheard(others, told)
 
     async def _hear(
         self, other: Neighbour, question: Question, kind: TypeAdapter[Answer]
@@ -100,15 +105,19 @@ class Inquiries:
                 link = await self._peers.link(address)
                 return kind.validate_json(await _answer(link, question))
         except TimeoutError:
-            raise Unavailable(f"the replica at {address} has not answered in time") from None
+            raise Unavailable(
+                f"the replica at {address} did not answer within {PATIENCE_SECONDS:g} s"
+            ) from None
         except ValidationError:
-            raise Unavailable(f"the answer of the replica at {address} is not understood") from None
+            raise Unavailable(f"the replica at {address} sent an invalid answer") from None
 
 
 async def _answer(link: Mux, question: Question) -> bytes:
-    """Unavailable: it breaks off, or is of a version that is asked nothing."""
+    """Sends a question and waits for the answer. Unavailable: the link broke, or the replica's
+    version does not support questions.
+    """
     if not link.features & FEATURE_QUESTIONS:
-        raise Unavailable("it is of a version that answers no questions")
+        raise Unavailable("its version does not support questions between replicas")
     answer = _Answer()
     request = Open(b"", b"", secrets.token_bytes(16), kind=KIND_QUESTION)
     stream = answer.stream = link.open(answer, request, tenant=_ASKER)
@@ -120,7 +129,7 @@ async def _answer(link: Mux, question: Question) -> bytes:
 
 
 class _Answer:
-    """Owner of the stream of one question: collects the answer."""
+    """Owner of the stream of one outgoing question; collects the answer."""
 
     def __init__(self) -> None:
         self.whole: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -138,10 +147,10 @@ class _Answer:
             self.whole.set_result(bytes(self._data))
 
     def on_writable(self) -> None:
-        """The question is handed over whole."""
+        """Does nothing: the question is sent in one piece."""
 
     def on_reset(self, code: int, text: str) -> None:
-        self._fail(text or "it has broken its answer off")
+        self._fail(text or "it interrupted its answer")
 
     def _fail(self, why: str) -> None:
         if not self.whole.done():
@@ -149,4 +158,6 @@ class _Answer:
 
 
 def _unheard(others: Sequence[Neighbour], told: Sequence[object | None]) -> tuple[str, ...]:
-    return tuple(one.address for one, answer in zip(others, told, strict=True) if answer is None)
+    return tuple(
+        neighbour.address for neighbour, answer in zip(others, told, strict=True) if answer is None
+    )

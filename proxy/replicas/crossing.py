@@ -1,4 +1,4 @@
-"""A request that goes to its agent through another replica."""
+"""Forwarding of a request to its agent through another replica."""
 
 from collections.abc import Awaitable, Callable, Sized
 
@@ -18,9 +18,8 @@ Again = Callable[[ClusterId, Place], Awaitable[Way | None]]
 
 
 class FarLink:
-    """The way to an agent whose link another replica holds. Fills `Way`.
-
-    What its streams may not exceed is counted where the link is.
+    """Route to an agent whose link another replica holds; implements `Way`.
+    The replica that holds the link enforces the limit of its streams.
     """
 
     __slots__ = ("_again", "_cluster_id", "_mux", "_tasks", "place")
@@ -54,11 +53,11 @@ class FarLink:
         return crossing
 
     def for_the_last_time(self) -> "FarLink":
-        """The same way; a request that it does not reach is not tried again."""
+        """Returns the same route without a retry."""
         return FarLink(self._mux, self._cluster_id, self.place, None, self._tasks)
 
     def _resolve(self, crossing: "Crossing") -> bool:
-        """Begin to look for another way; False: that was the last try."""
+        """Starts to look for another route; False: no retry is left."""
         if self._again is None:
             return False
         again = self._again(self._cluster_id, self.place)
@@ -67,10 +66,9 @@ class FarLink:
 
 
 class Crossing:
-    """Owner of the stream between replicas, and the channel of who asked.
-
-    Until the holder has given a sign, all that was sent is kept, a window of credit at most: where
-    the agent has moved meanwhile nothing has reached it, so it is sent again, once.
+    """Owner of the stream between replicas, and the channel of the requester.
+    It keeps all sent bytes, at most one window of credit, until the holder responds. If the agent
+    has moved meanwhile, nothing has reached it, so the request is sent again, once.
     """
 
     __slots__ = (
@@ -97,7 +95,7 @@ class Crossing:
         self._resolve: Callable[[Crossing], bool] | None = resolve
         self._kept: list[tuple[Buffer, int]] = []
 
-    # What the owner does (see `proxy.ports.Channel`)
+    # Calls of the owner (see `proxy.ports.Channel`)
 
     def send(self, data: Buffer, flags: int = 0) -> bool:
         self.sent_end = bool(flags)
@@ -116,7 +114,7 @@ class Crossing:
         if stream is not None:
             stream.reset(code, text)
 
-    # What the stream says (see `fleet.mux.stream.StreamOwner`)
+    # Events of the stream (see `fleet.mux.stream.StreamOwner`)
 
     def on_data(self, data: Buffer) -> None:
         self._arrived()
@@ -141,7 +139,7 @@ class Crossing:
         self._owner.on_reset(code, text)
 
     async def once_more(self, again: Awaitable[Way | None]) -> None:
-        """Send all of it by another way, or give up."""
+        """Sends the whole request over another route, or fails."""
         way = await again
         kept, self._kept = self._kept, []
         if self._gone:

@@ -1,4 +1,4 @@
-"""What users have open in other replicas, so that their limits count everywhere."""
+"""Exchange of open-request counts, so that the limits of users apply across replicas."""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,9 +17,8 @@ LOOK_SECONDS = 1.0
 
 
 class SharedLimits:
-    """Asks the others every second while somebody has much open here, and nothing else.
-
-    Of a replica that does not answer nothing is counted: limits are its own then.
+    """Asks the other replicas every second, but only while a user has many requests open here.
+    A replica that does not answer counts as empty, so that limits are then local.
     """
 
     def __init__(self, counts: Counts, inquiries: Inquiries, clock: Clock) -> None:
@@ -27,17 +26,17 @@ class SharedLimits:
         self.tasks = Tasks("loads")
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Starts the background task."""
         self.tasks.forever("look", self._follow())
 
     async def look(self) -> None:
-        """Ask now, if there is a reason."""
+        """Updates the counts of other replicas if needed."""
         elsewhere: list[Mapping[str, Load]] = []
         if self._counts.loads():
             try:
                 elsewhere = await self._inquiries.loads()
             except TowlineError as error:
-                log.warning("limits count this replica alone", why=error.message)
+                log.warning("request limits count only this replica", why=error.message)
         self._counts.count_elsewhere(_together(elsewhere))
 
     async def _follow(self) -> None:
@@ -47,7 +46,7 @@ class SharedLimits:
 
 
 def _together(loads: Iterable[Mapping[str, Load]]) -> dict[str, Load]:
-    """The sum of what replicas have told."""
+    """Sums the loads that the replicas reported."""
     found: dict[str, Load] = {}
     for told in loads:
         for user, load in told.items():

@@ -1,7 +1,6 @@
-"""How one replica asks another for a request to an agent: OPEN with whom it is for, and as of when.
-
-The head of the request stands behind its kind (u8), the length of the cluster's id (u8), the epoch
-of the link that is meant (u64, big-endian) and the id.
+"""OPEN frame between replicas, with the target agent and the epoch of its link.
+It precedes the request head with its kind (u8), the length of the cluster's id (u8), the epoch of
+the intended link (u64, big-endian) and the id.
 """
 
 import struct
@@ -14,7 +13,7 @@ _FIXED = struct.Struct(">BBQ")
 
 
 class Passage(NamedTuple):
-    """A request for the agent of a cluster, by the link of that epoch and no other."""
+    """A request to the agent of a cluster, valid for the link with that epoch only."""
 
     cluster_id: ClusterId
     epoch: int
@@ -22,26 +21,28 @@ class Passage(NamedTuple):
 
 
 def wrap(cluster_id: ClusterId, epoch: int, request: Open) -> Open:
-    """What is sent to the replica that holds the link."""
+    """Encodes a request for the replica that holds the link."""
     name = cluster_id.encode()
     prefix = _FIXED.pack(request.kind, len(name), epoch) + name
     return _with(request, prefix + request.head, KIND_PASSAGE)
 
 
 def unwrap(request: Open) -> Passage:
-    """What another replica has wrapped. ProtocolError: it is no passage."""
+    """Decodes a request of another replica. ProtocolError: not such a frame."""
     head = request.head
     if request.kind != KIND_PASSAGE or len(head) < _FIXED.size:
-        raise ProtocolError("a replica sent what is no passage")
+        raise ProtocolError("a replica sent an invalid forwarding frame")
     kind, length, epoch = _FIXED.unpack_from(head)
     end = _FIXED.size + length
     name = head[_FIXED.size : end]
     if kind == KIND_PASSAGE or len(name) < length or not name.isascii():
-        raise ProtocolError("a passage that leads nowhere")
+        raise ProtocolError("a forwarding frame has an invalid kind or cluster id")
     return Passage(ClusterId(name.decode()), epoch, _with(request, head[end:], kind))
 
 
 def _with(request: Open, head: bytes, kind: int) -> Open:
-    """As `dataclasses.replace` does it, which takes most of the time of a passage."""
+    """Copies an OPEN frame; `dataclasses.replace` would take most of the time of a forwarded
+    request.
+    """
     flags, window = request.flags, request.window
     return Open(head, request.identity, request.request_id, flags, window, kind)

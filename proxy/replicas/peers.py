@@ -19,12 +19,12 @@ log = structlog.get_logger(__name__)
 
 DIAL_SECONDS = 2.0
 BEAT_SECONDS = 1.0
-# A replica that has stopped must be noticed long before agents would.
+# A stopped replica must be detected long before the agents would detect it.
 SETTINGS = MuxSettings(ping_after=2.0, dead_after=6.0)
 
 
 class Asker:
-    """Owner of a link that this replica has dialled: it opens streams, none are opened to it."""
+    """Owner of a link that this replica dialled: only this side opens streams."""
 
     def __init__(self) -> None:
         self.ready = asyncio.Event()
@@ -33,10 +33,10 @@ class Asker:
         self.ready.set()
 
     def on_open(self, stream: Stream, request: Open) -> None:
-        raise ProtocolError("a replica that was asked opens no streams")
+        raise ProtocolError("a replica opened a stream on a link that it did not dial")
 
     def on_hand_over(self, drain: Drain) -> None:
-        """The next request dials anew."""
+        """Does nothing: the next request dials again."""
 
     def on_closed(self, reason: str) -> None:
         self.ready.set()
@@ -44,9 +44,8 @@ class Asker:
 
 class Peers:
     """All links between this replica and the others.
-
-    `server` and `client` must each demand a certificate of the other side: whoever gets a link
-    may ask anything of any agent.
+    `server` and `client` must each demand a certificate of the other side, because a peer may send
+    any request to any agent.
     """
 
     def __init__(
@@ -62,7 +61,10 @@ class Peers:
         self.tasks = Tasks("peers of the door")
 
     async def listen(self, host: str, port: int, owner: MuxOwner) -> int:
-        """Take links of other replicas, whose streams `owner` gets; the port. OSError: taken."""
+        """Listens for links of other replicas and passes their streams to `owner`; returns the
+        port.
+        OSError: the port is in use.
+        """
         loop = asyncio.get_running_loop()
 
         def accept() -> WireLink:
@@ -75,20 +77,22 @@ class Peers:
         return self._listener.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Take no new link, and end all."""
+        """Closes the listener and all links."""
         if self._listener is not None:
             self._listener.close()
         for link in tuple(self._links):
-            link.close("the control plane stops")
+            link.close("the control plane is stopping")
         await self.tasks.stop()
 
     def known(self, address: str) -> Mux | None:
-        """The link to the replica at an address (host:port), if there is one."""
+        """The open link to the replica at an address (host:port), or None."""
         link = self._dialled.get(address)
         return link if link is not None and link.open_for_new else None
 
     async def link(self, address: str) -> Mux:
-        """The same, dialled if need be. Unavailable: the replica does not answer."""
+        """Returns the link to a replica and dials it if needed. Unavailable: the replica does not
+        answer.
+        """
         known = self.known(address)
         if known is not None:
             return known

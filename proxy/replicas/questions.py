@@ -1,6 +1,5 @@
-"""What replicas ask each other about themselves, as JSON: one question and one answer a stream.
-
-Fields are only added; whoever reads passes over those that it does not know.
+"""Messages between replicas in JSON: one question and one answer for each stream.
+Versions only add fields, and readers ignore unknown ones.
 """
 
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ MOST_ANSWER = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class AskStreams:
-    """Which of these requests are under way? Answered by `STREAMS`."""
+    """Asks for the open requests that match a filter. Answer: `STREAMS`."""
 
     wanted: StreamFilter
     ask: Literal["streams"] = "streams"
@@ -25,7 +24,7 @@ class AskStreams:
 
 @dataclass(frozen=True, slots=True)
 class AskEnd:
-    """End this request, as `by` says. Answered by `ENDED`: whether there was one."""
+    """Asks to end a request on behalf of `by`. Answer: `ENDED`, False if there was none."""
 
     id: str
     by: str
@@ -34,7 +33,7 @@ class AskEnd:
 
 @dataclass(frozen=True, slots=True)
 class AskRecording:
-    """A part of the recording of this request. Answered by `PART`; null: it is not kept there."""
+    """Asks for a part of a recording. Answer: `PART`, null if it is not stored there."""
 
     id: str
     offset: int
@@ -44,7 +43,7 @@ class AskRecording:
 
 @dataclass(frozen=True, slots=True)
 class AskLoads:
-    """Who has much open there? Answered by `LOADS`, by name of the user."""
+    """Asks for the loads of users. Answer: `LOADS` by user name."""
 
     ask: Literal["loads"] = "loads"
 

@@ -1,4 +1,4 @@
-"""The replica that holds an agent's link: streams of other replicas, spliced to streams on it."""
+"""The holder of an agent's link: splices streams of other replicas to streams on that link."""
 
 from typing import Protocol
 
@@ -17,18 +17,17 @@ OVERLOADED = 429
 
 
 class Held(Protocol):
-    """The links of agents that this replica holds."""
+    """The agent links that this replica holds."""
 
     def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
-        """The link that was claimed with this epoch, if it is still the one."""
+        """Returns the link that was claimed with this epoch, if it is still current."""
         ...
 
 
 class Half:
-    """Owner of one stream: what comes on it goes to the stream of the other half.
-
-    Bytes are granted anew once there is room for them, so credit reaches from end to end and no
-    more than a window waits here.
+    """Owner of one stream; passes its bytes to the stream of the other half.
+    It returns credit only once the other side has room, so that flow control works end to end and
+    at most one window waits here.
     """
 
     __slots__ = ("_owed", "other", "stream")
@@ -54,7 +53,7 @@ class Half:
         self.other.stream.reset(code, text)
 
     def settle(self) -> None:
-        """There is room where this one sends to."""
+        """Returns credit after the other stream has room again."""
         owed, self._owed = self._owed, 0
         if owed:
             self.stream.consumed(owed)
@@ -86,7 +85,7 @@ class Relay:
             far.stream = link.open(far, passage.request, tenant=passage.request.identity)
 
     def on_hand_over(self, drain: Drain) -> None:
-        """Other replicas are asked elsewhere as soon as agents have moved."""
+        """Does nothing: other replicas use new routes once agents have moved."""
 
     def on_closed(self, reason: str) -> None:
         log.info("a replica has disconnected", why=reason)

@@ -1,4 +1,4 @@
-"""Which way leads to a cluster where several replicas share the agents."""
+"""Routes to agents that several replicas share."""
 
 import asyncio
 from typing import Protocol
@@ -26,27 +26,27 @@ _MOST_KNOWN = 20_000
 
 
 class Local(Protocol):
-    """The links of agents that this replica holds itself."""
+    """The agent links that this replica holds itself."""
 
     def find(self, cluster_id: ClusterId) -> Mux | None:
-        """The link for new requests."""
+        """Returns the link for new requests."""
         ...
 
     def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
-        """The same, if it was claimed with this epoch."""
+        """Returns the link if it was claimed with this epoch."""
         ...
 
     async def give_up_lost(self) -> None:
-        """Let go of links that were claimed elsewhere. Unavailable: that is not known now."""
+        """Drops links that another replica has claimed. Unavailable: the registry cannot be
+        reached.
+        """
         ...
 
 
 class Ways:
-    """Fills `Tunnels`: the link is here, or one hop away.
-
-    What is known of others is kept until it turns out to be wrong: a holder refuses requests for
-    an epoch that is not its own. After a pause of the process nothing here is believed until the
-    registry was asked.
+    """Implements `Tunnels`: finds the link here or one hop away.
+    It caches the places of other links until a holder refuses a request because of a wrong epoch.
+    After a pause of the process it trusts no link until it has asked the registry.
     """
 
     def __init__(
@@ -62,24 +62,24 @@ class Ways:
         self.tasks = Tasks("ways")
 
     def start(self) -> None:
-        """Begin to look whether what is held here was claimed elsewhere."""
+        """Starts to check whether other replicas have claimed links that are held here."""
         self._ticked = self._clock.monotonic()
         self.tasks.forever("tick", self._tick())
         self.tasks.forever("check", self._check())
 
     async def stop(self) -> None:
-        """End."""
+        """Stops the background tasks."""
         await self.tasks.stop()
 
     @property
     def _was_paused(self) -> bool:
-        """Whether what was held may have been claimed elsewhere while this process stood still."""
+        """Reports whether the process was paused so long that others may have claimed its links."""
         if self._clock.monotonic() - self._ticked > PAUSED_SECONDS:
             self._slept = True
         return self._slept
 
     def find(self, cluster_id: ClusterId) -> Way | None:
-        """As `Tunnels.find`."""
+        """Implements `Tunnels.find`."""
         if self._was_paused:
             return None
         here = self._local.find(cluster_id)
@@ -89,13 +89,12 @@ class Ways:
         return far if far is not None and far.open_for_new else None
 
     def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
-        """The link of this epoch for requests of other replicas."""
+        """Returns the link of this epoch, for requests of other replicas."""
         return None if self._was_paused else self._local.held(cluster_id, epoch)
 
     async def reach(self, cluster_id: ClusterId) -> Way | None:
-        """As `Tunnels.reach`. Unavailable: where it is held cannot be found out now.
-
-        Who was connected a moment ago is waited for, some seconds at most.
+        """Implements `Tunnels.reach`. Unavailable: the registry cannot be reached.
+        It waits some seconds for an agent that was connected a moment ago.
         """
         if self._was_paused:
             await self.look()
@@ -103,7 +102,7 @@ class Ways:
         return way if way is not None else await self._ask_once(cluster_id)
 
     async def again(self, cluster_id: ClusterId, place: Place) -> Way | None:
-        """Another way than by a place that has turned out to be wrong; None: there is none."""
+        """Finds another route after a place turned out to be wrong; None: there is none."""
         known = self._known.get(cluster_id)
         if known is not None and known.place.epoch <= place.epoch:
             self._known.pop(cluster_id, None)
@@ -111,11 +110,11 @@ class Ways:
         try:
             way = self.find(cluster_id) or await self._ask_once(cluster_id, place)
         except TowlineError as error:
-            log.warning("no other way", cluster=cluster_id, why=error.message)
+            log.warning("no other route to the agent", cluster=cluster_id, why=error.message)
         return way.for_the_last_time() if isinstance(way, FarLink) else way
 
     async def on_moved(self, cluster_id: ClusterId, replica_id: str) -> None:
-        """An agent's link was claimed by a replica, or (without an id) released."""
+        """Handles the event that a replica claimed or (without an id) released an agent's link."""
         self._known.pop(cluster_id, None)
         if len(self._moved) >= _MOST_KNOWN:
             self._moved.clear()
@@ -124,12 +123,14 @@ class Ways:
             await self.look()
 
     async def look(self) -> None:
-        """Let go of what was claimed elsewhere. Unavailable: that is not known now."""
+        """Drops links that another replica has claimed. Unavailable: the registry cannot be
+        reached.
+        """
         await self._local.give_up_lost()
         self._ticked, self._slept = self._clock.monotonic(), False
 
     async def _ask_once(self, cluster_id: ClusterId, wrong: Place | None = None) -> Way | None:
-        """One question at a time for a cluster, however many wait for the answer."""
+        """Looks a cluster up, with one lookup at a time for all waiting requests."""
         key = (cluster_id, wrong.epoch if wrong else 0)
         task = self._asking.get(key)
         if task is None:
@@ -141,7 +142,7 @@ class Ways:
         return task.result()
 
     async def _ask(self, cluster_id: ClusterId, wrong: Place | None) -> Way | None:
-        """The way, after waiting for an agent that is on its way from one replica to another."""
+        """Looks the route up, and waits for an agent that is moving between replicas."""
         now = self._clock.monotonic()
         until = now + HAND_OVER_SECONDS
         moves = wrong is not None or self._local.find(cluster_id) is not None
@@ -177,4 +178,4 @@ class Ways:
             try:
                 await self.look()
             except TowlineError as error:
-                log.warning("who holds which agent is not known now", why=error.message)
+                log.warning("agent link registry not reachable", why=error.message)

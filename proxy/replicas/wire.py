@@ -1,4 +1,4 @@
-"""A link between two replicas: messages of the mux, each behind its length (u32), over TLS."""
+"""Link between two replicas: mux messages over TLS, each after its length (u32)."""
 
 import asyncio
 import struct
@@ -14,7 +14,7 @@ _LENGTH = struct.Struct(">I")
 
 
 class WireLink(asyncio.Protocol):
-    """Fills `fleet.mux.link.Link`; `mux` must be set before the first byte comes."""
+    """Implements `fleet.mux.link.Link`; set `mux` before the first byte arrives."""
 
     def __init__(self) -> None:
         self.mux: Mux
@@ -23,7 +23,7 @@ class WireLink(asyncio.Protocol):
         self._rest = bytearray()
         self._reason = ""
 
-    # What the mux asks
+    # Calls of the mux
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         if self._transport is not None:
@@ -35,7 +35,7 @@ class WireLink(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    # What asyncio says
+    # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
@@ -66,7 +66,7 @@ class WireLink(asyncio.Protocol):
         self.mux.on_closed(self._reason or "the connection to the replica was lost")
 
     def _take(self, data: bytes) -> int:
-        """Hand whole messages over; how many bytes those were."""
+        """Passes complete messages on and returns the number of their bytes."""
         at, end = 0, len(data)
         while end - at >= _LENGTH.size and not self.mux.closed:
             (size,) = _LENGTH.unpack_from(data, at)

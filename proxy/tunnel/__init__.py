@@ -1,4 +1,3 @@
-"""The hub end of the tunnel: agents' calls come in here and become links.
-
-What is sent over a link, and who may send it, is not decided here.
+"""The control plane's end of the tunnel: turns agents' calls into links.
+This package does not decide which requests a link carries, or for whom.
 """

@@ -1,7 +1,6 @@
-"""Ways out through agents: a CONNECT proxy on this machine whose tunnels end in clusters.
-
-For git, which reaches repositories that only a cluster reaches. Each URL bears a credential of
-its own that names the cluster; the agent decides by its own list which hosts may be reached.
+"""Egress through agents: a local CONNECT proxy whose connections end in clusters.
+git uses it to reach repositories that only a cluster can reach. Each proxy URL has a credential of
+its own that identifies the cluster. The agent's allow-list decides which hosts it connects to.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ def _nowhere(_: ClusterId) -> Way | None:
 
 
 class Egress:
-    """The proxy, and who may use it."""
+    """The CONNECT proxy and its credentials."""
 
     def __init__(self, clock: Clock, find: Find = _nowhere) -> None:
         self._find, self._clock = find, clock
@@ -50,46 +49,44 @@ class Egress:
         self._port = 0
 
     def use(self, find: Find) -> None:
-        """Where links to agents are found; until this is said, none is connected."""
+        """Sets the function that finds routes to agents; before this call no agent is reachable."""
         self._find = find
 
     async def start(self) -> None:
-        """Listen on a free port of this machine."""
+        """Listens on a free port of the loopback interface."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._accept, HOST, 0)
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Take no new connection and break off those that are open."""
+        """Stops listening and aborts open connections."""
         if self._server is not None:
             self._server.close()
         for connection in tuple(self._connections):
             connection.abort()
 
     async def proxy_url(self, cluster_id: ClusterId) -> str:
-        """A URL for `http.proxy`, good for connections of the next 15 minutes.
-
-        It holds a secret: not for arguments or logs. Unavailable: the agent is not connected, or
-        its list is empty.
+        """Returns a URL for `http.proxy` that is valid for connections in the next 15 minutes.
+        It contains a secret: never put it into arguments or logs. Unavailable: the agent is not
+        connected, or its allow-list is empty.
         """
         self._link(cluster_id)
         now = self._clock.monotonic()
-        self._leases = {key: one for key, one in self._leases.items() if one[1] > now}
+        self._leases = {key: lease for key, lease in self._leases.items() if lease[1] > now}
         secret = secrets.token_urlsafe(24)
         self._leases[_digest(secret.encode())] = (cluster_id, now + LEASE_SECONDS)
         return f"http://{USER}:{secret}@{HOST}:{self._port}"
 
     def open_tcp(self, owner: "EgressConnection", cluster_id: ClusterId, target: bytes) -> Channel:
-        """A stream to `host:port` as the cluster's agent reaches it.
-
-        Its first bytes are the answer of a proxy to CONNECT; a refusal is a reset with the
-        status to show. Unavailable: no way to the agent.
+        """Opens a stream to `host:port` from the cluster's agent.
+        The first bytes of the stream are the response to CONNECT; a refusal is a reset with the
+        HTTP status. Unavailable: no route to the agent.
         """
         request = Open(target, b"", secrets.token_bytes(16), kind=KIND_TCP)
         return self._link(cluster_id).open(owner, request, tenant=TENANT)
 
     def lease(self, credential: bytes) -> ClusterId | None:
-        """The cluster that a Basic credential leads to, while it is good."""
+        """Returns the cluster of a Basic credential while it is valid."""
         user, _, secret = credential.partition(b":")
         cluster_id, until = self._leases.get(_digest(secret), (None, 0.0))
         good = user == USER.encode() and self._clock.monotonic() < until
@@ -98,9 +95,11 @@ class Egress:
     def _link(self, cluster_id: ClusterId) -> Way:
         link = self._find(cluster_id)
         if link is None or not link.open_for_new:
-            raise Unavailable("the agent of the cluster that leads there is not connected")
+            raise Unavailable("the agent of the egress cluster is not connected")
         if not link.features & FEATURE_TCP:
-            raise Unavailable("the agent of the cluster that leads there allows no host")
+            raise Unavailable(
+                "the agent of the egress cluster allows no hosts (setting egress.allow)"
+            )
         return link
 
     def _accept(self) -> "EgressConnection":
@@ -108,7 +107,7 @@ class Egress:
 
 
 class EgressConnection(asyncio.Protocol):
-    """A client of the proxy: its CONNECT, then bytes both ways. Owner of its stream."""
+    """A client connection of the proxy: CONNECT, then bytes both ways. It owns its stream."""
 
     def __init__(self, egress: Egress, connections: set["EgressConnection"]) -> None:
         self._egress, self._connections = egress, connections
@@ -119,7 +118,7 @@ class EgressConnection(asyncio.Protocol):
         self._owed = 0
         self._deadline: asyncio.TimerHandle
 
-    # What asyncio says
+    # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
@@ -156,10 +155,10 @@ class EgressConnection(asyncio.Protocol):
             stream.reset()
 
     def abort(self) -> None:
-        """Break the connection off."""
+        """Aborts the connection."""
         self._transport.abort()
 
-    # What the stream says (see `fleet.mux.stream.StreamOwner`)
+    # Events of the stream (see `fleet.mux.stream.StreamOwner`)
 
     def on_data(self, data: Buffer) -> None:
         self._answered = True
@@ -183,7 +182,7 @@ class EgressConnection(asyncio.Protocol):
         if self._answered:
             self._transport.abort()
         else:
-            self._refuse(code if 400 <= code < 600 else 502, text or "broke the connection off")
+            self._refuse(code if 400 <= code < 600 else 502, text or "reset the connection")
 
     # Inside
 
@@ -195,7 +194,7 @@ class EgressConnection(asyncio.Protocol):
         head, _, rest = head.partition(b"\r\n\r\n")
         request = _CONNECT.match(head + b"\r\n")
         if request is None or len(head) > HEAD_BYTES:
-            self._refuse(400, "this proxy takes only CONNECT host:port")
+            self._refuse(400, "this proxy supports only CONNECT host:port")
             return
         cluster_id = self._egress.lease(_credential(head + b"\r\n"))
         if cluster_id is None:
@@ -216,7 +215,7 @@ class EgressConnection(asyncio.Protocol):
                 stream.send(rest)
 
     def _refuse(self, status: int, text: str) -> None:
-        log.info("way out refused", status=status, why=text)
+        log.info("egress refused", status=status, why=text)
         line = text.replace("\r", " ").replace("\n", " ").encode("ascii", "replace")
         fields = b'Proxy-Authenticate: Basic realm="towline"\r\n' if status == 407 else b""
         self._transport.write(
@@ -235,5 +234,5 @@ def _credential(head: bytes) -> bytes:
 
 
 def _digest(secret: bytes) -> bytes:
-    """Under which a lease is kept: not the secret itself."""
+    """Hashes a secret, so that leases do not store it."""
     return hashlib.sha256(secret).digest()

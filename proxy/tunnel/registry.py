@@ -1,4 +1,4 @@
-"""The links of agents that this process holds, each with the epoch by which it was claimed."""
+"""The agent links that this process holds, each with the epoch of its claim."""
 
 import structlog
 
@@ -9,18 +9,18 @@ log = structlog.get_logger(__name__)
 
 
 class Registry:
-    """One link per cluster for new requests; the highest epoch owns."""
+    """One link for new requests to each cluster; the highest epoch wins."""
 
     def __init__(self) -> None:
         self._links: dict[ClusterId, tuple[int, Mux]] = {}
 
     def find(self, cluster_id: ClusterId) -> Mux | None:
-        """The link for new requests to a cluster."""
+        """Returns the link for new requests to a cluster."""
         found = self._links.get(cluster_id)
         return found[1] if found is not None else None
 
     def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
-        """The same, if it was claimed with this epoch."""
+        """Returns the link if it was claimed with this epoch."""
         found = self._links.get(cluster_id)
         return found[1] if found is not None and found[0] == epoch else None
 
@@ -30,11 +30,11 @@ class Registry:
 
     @property
     def epochs(self) -> dict[ClusterId, int]:
-        """The clusters whose links are here, and their epochs."""
+        """The clusters whose links are held here, with their epochs."""
         return {cluster_id: epoch for cluster_id, (epoch, _) in self._links.items()}
 
     def add(self, cluster_id: ClusterId, link: Mux, epoch: int) -> None:
-        """A link was claimed. Of two, the one with the lower epoch gives way."""
+        """Adds a claimed link. Of two links, the one with the lower epoch is closed."""
         old_epoch, old = self._links.get(cluster_id, (0, None))
         if old is None or epoch > old_epoch:
             self._links[cluster_id] = (epoch, link)
@@ -43,25 +43,27 @@ class Registry:
             _give_way(cluster_id, loser, instance_of(winner))
 
     def supersede(self, cluster_id: ClusterId, epoch: int, instance: str) -> None:
-        """A link of this epoch was claimed elsewhere; `instance` (hex) names its agent."""
+        """Replaces a link that was claimed elsewhere with this epoch; `instance` (hex): its agent's
+        process.
+        """
         old_epoch, old = self._links.get(cluster_id, (0, None))
         if old is not None and old_epoch < epoch:
             del self._links[cluster_id]
             _give_way(cluster_id, old, instance)
 
     def remove(self, cluster_id: ClusterId, link: Mux) -> None:
-        """A link has ended."""
+        """Removes a link that has ended."""
         if self.find(cluster_id) is link:
             del self._links[cluster_id]
 
 
 def instance_of(link: Mux) -> str:
-    """The agent's process (hex) at the far end of a link that is ready."""
+    """Returns the instance (hex) of the agent's process at the other end of a ready link."""
     return link.peer.instance.hex() if link.peer is not None else ""
 
 
 def _give_way(cluster_id: ClusterId, link: Mux, newer: str) -> None:
-    """What the same agent serves may end; what another one served is cut."""
+    """Drains the old link if it belongs to the same process of the agent, otherwise closes it."""
     if instance_of(link) == newer:
         link.drain(0, "replaced by a newer connection")
     else:

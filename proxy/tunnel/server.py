@@ -1,4 +1,4 @@
-"""Accepting agents: one call of raw bytes each, `/fleet.v1.Door/Tunnel`."""
+"""Accepts agents: each opens one call with raw bytes, `/fleet.v1.Door/Tunnel`."""
 
 import asyncio
 import secrets
@@ -33,7 +33,7 @@ BREACH_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenLink:
-    """A call that is under way: ready or not, draining or not."""
+    """An open call, ready or not, draining or not."""
 
     mux: Mux
     token_id: TokenId
@@ -41,7 +41,7 @@ class OpenLink:
 
 
 class TunnelServer:
-    """The hub end of every agent's link. It is the `Tunnels` port of the gateway."""
+    """The control plane's end of every agent's link; implements the gateway's port `Tunnels`."""
 
     def __init__(
         self,
@@ -63,53 +63,56 @@ class TunnelServer:
         self.tasks = Tasks("tunnels")
 
     def start(self) -> None:
-        """Begin to look whether agents' tokens are still good."""
+        """Starts the background check of agents' tokens."""
         self.tasks.forever("recheck", self._recheck())
 
     def find(self, cluster_id: ClusterId) -> Mux | None:
-        """The link for new requests to a cluster."""
+        """Returns the link for new requests to a cluster."""
         return self._registry.find(cluster_id)
 
     async def reach(self, cluster_id: ClusterId) -> Mux | None:
-        """The same: every agent's link is in this process."""
+        """Returns the same link: every agent is connected to this process."""
         return self.find(cluster_id)
 
     def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
-        """The link to a cluster that was claimed with this epoch and is still the one."""
+        """Returns the link to a cluster if it was claimed with this epoch and is still current."""
         return self._registry.held(cluster_id, epoch)
 
     async def give_up_lost(self) -> None:
-        """Let go of links that were claimed elsewhere since. Unavailable: that is not known now."""
+        """Drops links that another replica has claimed since. Unavailable: the registry cannot be
+        reached.
+        """
         for cluster_id, place in (await self._claims.lost(self._registry.epochs)).items():
             self._registry.supersede(cluster_id, place.epoch, place.instance)
 
     def is_connected(self, cluster_id: ClusterId) -> bool:
-        """Whether requests can reach the cluster now."""
+        """Reports whether requests can reach the cluster now."""
         link = self._registry.find(cluster_id)
         return link is not None and link.open_for_new
 
     def revoke(self, token_id: str) -> None:
-        """End every link that this token has opened, and every request on it."""
+        """Closes every link that this token has opened, with the requests on it."""
         self._revocations += 1
         for link in tuple(self._open):
             if link.token_id == token_id:
                 link.mux.close("the deploy token was revoked")
 
     def drain(self, grace: float, text: str) -> None:
-        """Ask all agents to connect elsewhere, over a part of `grace` (seconds), so that they do
-        not all come at once."""
+        """Asks all agents to connect to another replica, spread over a part of `grace` (seconds),
+        so that they do not all arrive at once.
+        """
         links = self._registry.links
         for link in links[:1]:
             link.drain(int(grace * 1000), text)
         self.tasks.spawn("drain", self._drain(links[1:], grace, text))
 
     def stop(self) -> None:
-        """End every link."""
+        """Closes every link."""
         for link in tuple(self._open):
-            link.mux.close("the control plane stops")
+            link.mux.close("the control plane is stopping")
 
     async def serve(self, call: Call) -> None:
-        """Carry an agent's link to its end. TowlineError: it is not let in."""
+        """Serves an agent's link until it ends. TowlineError: the agent was refused."""
         try:
             await self._carry(call)
         except TowlineError as error:
@@ -117,8 +120,9 @@ class TunnelServer:
             raise
 
     async def _carry(self, call: Call) -> None:
-        """Once it is among the open ones a revocation finds a link; if one came while it was being
-        identified, the answer may be too old."""
+        """Serves a link. A revocation finds links in the set of open ones; if one happened during
+        the authentication, the token is authenticated again.
+        """
         revocations = self._revocations
         cluster_id, token_id = await self._identify(call)
         self._check_breach(cluster_id)
@@ -135,18 +139,18 @@ class TunnelServer:
             self._open.discard(opened)
 
     def claim_soon(self, cluster_id: ClusterId, link: Mux, peer: str) -> None:
-        """A link is ready: it serves as soon as it is claimed."""
+        """Claims a ready link in the background; it serves requests once claimed."""
         self.tasks.spawn("claim", self._claim(cluster_id, link, peer))
 
     def forget(self, cluster_id: ClusterId, link: Mux) -> None:
-        """A link has ended."""
+        """Removes a link that has ended, and releases its claim."""
         self._registry.remove(cluster_id, link)
         epoch = self._claimed.pop(link, None)
         if epoch is not None:
             self.tasks.spawn("release", self._release(cluster_id, epoch))
 
     def note_breach(self, cluster_id: ClusterId, reason: str) -> None:
-        """An agent has broken the rules: for a while it may not begin anew to keep the hub busy."""
+        """Notes a protocol violation of an agent, and refuses the agent for a while."""
         self._breaches[cluster_id] = (self._clock.monotonic() + BREACH_SECONDS, reason)
 
     def _check_breach(self, cluster_id: ClusterId) -> None:
@@ -169,7 +173,7 @@ class TunnelServer:
             self._registry.add(cluster_id, link, epoch)
 
     async def _epoch(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
-        """A new epoch; while the claims are away, asked for again for some seconds."""
+        """Claims a new epoch, with retries for some seconds while the registry is not reachable."""
         until = self._clock.monotonic() + CLAIM_SECONDS
         while True:
             try:
@@ -208,7 +212,7 @@ class TunnelServer:
             link.drain(int(grace * 1000), text)
 
     async def _recheck(self) -> None:
-        """The net beneath `revoke`: a token that ended without a word ends its links too."""
+        """Checks open links regularly, in case a token expired without a call of `revoke`."""
         while True:
             await self._clock.sleep(RECHECK_SECONDS)
             links = tuple(self._open)
@@ -225,7 +229,7 @@ class TunnelServer:
 
 
 class _LinkOwner:
-    """Keeps the registry true to one link."""
+    """Keeps the registry up to date with one link."""
 
     def __init__(self, cluster_id: ClusterId, server: TunnelServer, peer: str) -> None:
         self.mux: Mux
@@ -236,10 +240,10 @@ class _LinkOwner:
         self._server.claim_soon(self._cluster_id, self.mux, self._peer)
 
     def on_open(self, stream: Stream, request: Open) -> None:
-        raise ProtocolError("an agent opens no streams")
+        raise ProtocolError("an agent must not open streams")
 
     def on_hand_over(self, drain: Drain) -> None:
-        log.info("agent goes away", cluster=self._cluster_id, why=drain.text)
+        log.info("agent is moving to another replica", cluster=self._cluster_id, why=drain.text)
 
     def on_closed(self, reason: str) -> None:
         log.info("agent disconnected", cluster=self._cluster_id, why=reason)

@@ -1,4 +1,4 @@
-"""Who holds which link where there is one process: always this one."""
+"""Registry of agent links for a single process, which holds all of them."""
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,9 @@ class _Holder:
 
 
 class SoleRegistry:
-    """Fills `TunnelRegistry`.
-
-    Two agents with one token would take the cluster from each other for ever: after three changes
-    of the agent within a minute the newcomer is refused for another.
+    """Implements `TunnelRegistry`.
+    Two agents with one token would take the cluster from each other for ever. After three changes
+    of the agent within a minute, the registry refuses the newcomer for one more minute.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -36,7 +35,7 @@ class SoleRegistry:
         self._holders: defaultdict[ClusterId, _Holder] = defaultdict(_Holder)
 
     async def claim(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
-        """As `TunnelRegistry.claim`."""
+        """Implements `TunnelRegistry.claim`."""
         holder = self._holders[cluster_id]
         if holder.instance not in (None, instance):
             self._note_swap(cluster_id, holder, peer)
@@ -45,20 +44,20 @@ class SoleRegistry:
         return holder.epoch
 
     async def release(self, cluster_id: ClusterId, epoch: int) -> None:
-        """As `TunnelRegistry.release`."""
+        """Implements `TunnelRegistry.release`."""
         if self._holders[cluster_id].epoch == epoch:
             self._holders[cluster_id].instance = None
 
     async def locate(self, cluster_id: ClusterId) -> Place | None:
-        """As `TunnelRegistry.locate`: there is no other place than here."""
+        """Implements `TunnelRegistry.locate`: there is no other place than this process."""
         return None
 
     async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, Place]:
-        """As `TunnelRegistry.lost`: none ever is."""
+        """Implements `TunnelRegistry.lost`: a single process never loses a claim."""
         return {}
 
     async def neighbours(self) -> Sequence[Neighbour]:
-        """As `TunnelRegistry.neighbours`: none."""
+        """Implements `TunnelRegistry.neighbours`: there are none."""
         return ()
 
     def _note_swap(self, cluster_id: ClusterId, holder: _Holder, peer: str) -> None:

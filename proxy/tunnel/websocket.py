@@ -1,4 +1,6 @@
-"""The hub's end of WebSockets that carry agents' connections (see `fleet.links.websocket`)."""
+"""The control plane's end of WebSockets that carry agents' connections (see
+`fleet.links.websocket`).
+"""
 
 import asyncio
 import contextlib
@@ -18,9 +20,10 @@ TRY_AGAIN_LATER = 1013
 
 
 def agents_route(listener: tuple[str, int], most_of_source: int = MOST_OF_SOURCE) -> WebSocketRoute:
-    """Leads to the agents' listener at (host, port), which asks who comes; here nobody does.
-
-    No address has more than `most_of_source` open; the listener ends those without a call.
+    """Route that forwards WebSockets to the agents' listener at (host, port), which authenticates
+    them.
+    Each address may have at most `most_of_source` open. The listener closes connections without a
+    call.
     """
     pipes = _Pipes(listener, most_of_source)
     return WebSocketRoute(PATH, pipes.serve)
@@ -32,7 +35,7 @@ class _Pipes:
         self._open: Counter[str] = Counter()
 
     async def serve(self, socket: WebSocket) -> None:
-        """One agent's connection, to its end."""
+        """Serves one agent's connection until it ends."""
         source = socket.client.host if socket.client else ""
         if self._open.total() >= MOST_OPEN or self._open[source] >= self._most_of_source:
             await socket.close(TRY_AGAIN_LATER, "too many agents are connected")
@@ -59,13 +62,13 @@ class _Pipes:
         messages = _ServerMessages(socket)
         await splice(messages, reader, writer)
         if not messages.lost:
-            # Both sides may leave at the same time.
+            # Both sides may disconnect at the same time.
             with contextlib.suppress(WebSocketDisconnect):
                 await socket.close()
 
 
 class _ServerMessages:
-    """`fleet.links.websocket.Messages` over Starlette."""
+    """Implements `fleet.links.websocket.Messages` over Starlette."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket

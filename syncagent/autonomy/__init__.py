@@ -1,3 +1,3 @@
-"""What the cluster decides by itself: what may be written here, whose bundles are believed, and
-services of its own. Nothing that the control plane says can widen it.
+"""Decisions of the cluster itself: permitted objects, trusted bundles, and services of its own.
+The control plane cannot widen them.
 """

@@ -1,4 +1,6 @@
-"""Desired state is believed if the render tier has signed it; all else is told and not kept."""
+"""Admission of desired state: only bundles with a trusted signature are accepted; others are
+reported and dropped.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,8 +22,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """Whether desired state on this disk still counts, after its operator has changed the keys.
-
+    """Checks stored desired state against the operator's present keys and settings.
     `defines`: the cluster defines services itself.
     """
 
@@ -31,7 +32,9 @@ class Belief:
     sources: SourcePolicy = SourcePolicy()
 
     def check(self, desired: Desired) -> None:
-        """Raise Invalid for what would not be taken today; it comes anew, or not."""
+        """Raises Invalid for desired state that would not be accepted today; the control plane
+        sends it again if it still applies.
+        """
         local = is_local_id(desired.service_id)
         if local and not self.defines:
             raise Invalid("this cluster no longer defines services itself")
@@ -45,14 +48,13 @@ class Belief:
 
 
 class Admission:
-    """A `ports.Reconciler` before the real one.
-
-    Without trusted keys everything is believed. With them only ordinary objects go, no more of
-    them at once than by default: that a person has confirmed more is the control plane's word
-    alone, which nobody signs, and is to be said on the objects themselves (`towline.dev/prune:
-    "true"`, `towline.dev/delete: "true"` when the service goes). `local` looks at the
-    services that the cluster defines itself; where it is given, the control plane defines none.
-    `retell` shows them anew.
+    """A `ports.Reconciler` in front of the real one.
+    Without trusted keys it accepts everything. With trusted keys, only ordinary objects are
+    deleted, and no more at a time than the default budget. Larger deletions rest on the control
+    plane's word, which is unsigned, so the objects themselves must permit them (`towline.dev/prune:
+    "true"`, or `towline.dev/delete: "true"` when the service is removed). `local` syncs the
+    services that the cluster defines itself; if it is given, the control plane cannot define any.
+    `retell` reports those services again.
     """
 
     def __init__(
@@ -83,9 +85,13 @@ class Admission:
         self._reconciler.desire(self._bounded(desired))
 
     def check(self, desired: Desired) -> None:
-        """Raise Invalid for a bundle that nobody trusted has signed, or of another source."""
+        """Raises Invalid for a bundle without a trusted signature, or from a source that is not
+        listed.
+        """
         if self._local is not None and desired.spec is not None:
-            raise Invalid("this cluster defines its services itself: define it there")
+            raise Invalid(
+                "this cluster defines its own services; define this service in the cluster"
+            )
         if self._trusted and desired.spec is not None:
             statement = self._trusted.verify(desired.spec.digest, desired.spec.attestation)
             self._sources.check(desired.spec.namespace, statement)
@@ -113,7 +119,7 @@ class Admission:
         self._reconciler.refuse(command_id, reason)
 
     def _bounded(self, desired: Desired) -> Desired:
-        """Without what would let more objects go than a signature stands for."""
+        """Removes the fields that would permit more deletions than a signature covers."""
         if not self._trusted:
             return desired
         if desired.agreed:

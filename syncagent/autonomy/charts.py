@@ -1,5 +1,4 @@
-"""How a service that a cluster defines itself has its chart rendered.
-
+"""Helm settings of a service that the cluster defines itself.
 helm: {chart: web, valuesFiles: [prod.yaml], values: {replicas: 2}}
 """
 
@@ -20,15 +19,15 @@ _MOST_FILES = 64
 
 
 def release_of(raw: Any, name: str, namespace: str) -> HelmRelease:
-    """The release, called as the service unless it is told otherwise. Invalid: names the field."""
+    """Parses the release; its default name is the service's. Invalid: names the wrong field."""
     if not isinstance(raw, dict) or not raw.keys() <= set(_FIELDS):
-        raise Invalid(f"helm has the fields {', '.join(_FIELDS)}, no others")
+        raise Invalid(f"helm has unknown fields; expected {', '.join(_FIELDS)}")
     texts = {field: raw[field] for field in _TEXTS if field in raw}
     for field, text in texts.items():
         if not isinstance(text, str) or not 0 < len(text) <= _TEXTS[field]:
             raise Invalid(f"helm.{field} is a text of at most {_TEXTS[field]} characters")
     flags = {field: raw.get(field, False) for field in _FLAGS}
-    if not all(isinstance(one, bool) for one in flags.values()):
+    if not all(isinstance(flag, bool) for flag in flags.values()):
         raise Invalid(f"helm.{' and helm.'.join(_FLAGS)} are true or false")
     _check_place(texts)
     return HelmRelease(
@@ -51,11 +50,11 @@ def _check_place(texts: dict[str, str]) -> None:
     if not url.startswith(_SCHEMES) or "@" in url:
         raise Invalid("helm.url is https://… or oci://…, without credentials")
     if "chart" not in texts:
-        raise Invalid("helm.chart is missing: which chart of that place?")
+        raise Invalid("helm.chart is missing: helm.url needs the name of a chart")
 
 
 def _values(raw: Any) -> str:
-    """Values as YAML text, of which JSON is a kind."""
+    """Encodes values as YAML text; JSON is valid YAML."""
     if isinstance(raw, str):
         text = raw
     elif not isinstance(raw, dict) or expanded(raw) > _LONGEST_VALUES:
@@ -72,6 +71,6 @@ def _values(raw: Any) -> str:
 
 def _files(raw: Any) -> tuple[str, ...]:
     is_list = isinstance(raw, list) and len(raw) <= _MOST_FILES
-    if not is_list or not all(isinstance(one, str) and one for one in raw):
+    if not is_list or not all(isinstance(path, str) and path for path in raw):
         raise Invalid(f"helm.valuesFiles is a list of at most {_MOST_FILES} paths")
     return tuple(raw)

@@ -1,4 +1,4 @@
-"""Services as documents define them: one YAML document each.
+"""Services that documents define, one in each YAML document.
 
 name: shop
 namespace: shop
@@ -22,8 +22,8 @@ from syncagent.domain.services import DriftPolicy, SyncOptions
 MOST_SERVICES = 1000
 LONGEST_DOCUMENT = 256 << 10
 _MOST_MERGED = 100_000
-# What a YAML or JSON reader raises; those of values (`2024-99-99`, `!!int ""`, `!!bool x`) raise
-# whatever they come across.
+# Errors of the YAML and JSON parsers; invalid values (`2024-99-99`, `!!int ""`, `!!bool x`) raise
+# many kinds.
 UNREADABLE = (
     yaml.YAMLError,
     ValueError,
@@ -46,10 +46,10 @@ _OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What was read. `problems`: documents from which nothing may be concluded, and why.
-
-    `silent`: a place holds no document at all, which says nothing; an empty one says: none.
-    `unread`: places that cannot be asked, mostly for a moment.
+    """Result of reading all places.
+    `problems`: documents that cannot be used, with reasons. `silent`: a place holds no document at
+    all, so it defines neither services nor their absence; an empty document means "no services".
+    `unread`: places that could not be read, mostly for a moment.
     """
 
     services: tuple[Definition, ...]
@@ -59,7 +59,7 @@ class Definitions:
 
 
 class Loader(yaml.CSafeLoader):
-    """Reads YAML whose merge keys (`<<`) do not multiply beyond any object's size."""
+    """YAML loader that limits the growth of maps by merge keys (`<<`)."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)
@@ -68,13 +68,13 @@ class Loader(yaml.CSafeLoader):
 
 
 class Reader:
-    """Reads documents; what is unchanged since the last time is not parsed anew."""
+    """Reads documents; unchanged documents are not parsed again."""
 
     def __init__(self) -> None:
         self._read: dict[Document, list[Definition]] = {}
 
     def read(self, documents: Iterable[Document]) -> Definitions:
-        """All definitions; one that cannot be read, or is there twice, is a problem."""
+        """Parses all definitions; an invalid or duplicate one becomes a problem."""
         found: dict[str, Definition] = {}
         problems: list[str] = []
         read: dict[Document, list[Definition]] = {}
@@ -90,17 +90,17 @@ class Reader:
 
 
 def first_line(error: Exception) -> str:
-    """What went wrong, in one line."""
+    """First line of an error's message."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _add(found: dict[str, Definition], more: Iterable[Definition]) -> None:
-    for one in more:
-        if one.name in found:
-            raise Invalid(f"the service {one.name} is defined twice")
+    for definition in more:
+        if definition.name in found:
+            raise Invalid(f"the service {definition.name} is defined twice")
         if len(found) >= MOST_SERVICES:
             raise Invalid(f"more than {MOST_SERVICES:,} services in one cluster")
-        found[one.name] = one
+        found[definition.name] = definition
 
 
 def _parsed(document: Document) -> list[Definition]:
@@ -115,14 +115,14 @@ def _parsed(document: Document) -> list[Definition]:
 
 def _definition(raw: Any, document: Document) -> Definition:
     if not isinstance(raw, dict) or not raw.keys() <= _FIELDS:
-        raise Invalid(f"a service has the fields {', '.join(sorted(_FIELDS))}, no others")
+        raise Invalid(f"a service has unknown fields; expected {', '.join(sorted(_FIELDS))}")
     texts = {name: raw[name] for name in _TEXTS if name in raw}
-    if not all(isinstance(one, str) and one for one in texts.values()):
+    if not all(isinstance(text, str) and text for text in texts.values()):
         raise Invalid("name, namespace, folder, repository and ref are texts")
     if missing := {"name", "namespace", "folder"} - texts.keys():
         raise Invalid(f"{', '.join(sorted(missing))} is missing")
     if PurePosixPath(texts["folder"]).is_absolute() or ".." in PurePosixPath(texts["folder"]).parts:
-        raise Invalid(f"the folder {texts['folder']} leads out of its place")
+        raise Invalid(f"the folder {texts['folder']} leads outside its root")
     if document.repository and "repository" not in texts:
         texts = {"ref": document.ref} | texts | {"repository": document.repository}
     helm = release_of(raw["helm"], texts["name"], texts["namespace"]) if "helm" in raw else None
@@ -133,12 +133,12 @@ def _definition(raw: Any, document: Document) -> Definition:
 
 def _options(raw: Mapping[str, Any]) -> SyncOptions:
     if not isinstance(raw, dict) or not raw.keys() <= {*_OPTIONS, "drift"}:
-        raise Invalid(f"options are {', '.join([*_OPTIONS, 'drift'])}, no others")
+        raise Invalid(f"unknown options; expected {', '.join([*_OPTIONS, 'drift'])}")
     given: dict[str, Any] = {field: raw[name] for name, field in _OPTIONS.items() if name in raw}
-    if not all(isinstance(one, bool) for one in given.values()):
-        raise Invalid("options but drift are true or false")
+    if not all(isinstance(value, bool) for value in given.values()):
+        raise Invalid("all options except drift must be true or false")
     drift = raw.get("drift", DriftPolicy.HEAL.value)
     if not isinstance(drift, str) or drift not in set(DriftPolicy):
-        raise Invalid(f"drift is {', '.join(DriftPolicy)}")
+        raise Invalid(f"drift must be one of {', '.join(DriftPolicy)}")
     given.setdefault("create_namespace", True)
     return SyncOptions(**given, drift=DriftPolicy(drift))

@@ -1,4 +1,4 @@
-"""How large values become that refer to themselves by aliases, without writing them out."""
+"""Estimates the size of values with aliases, without expanding them."""
 
 from typing import Any
 
@@ -8,7 +8,9 @@ _WITHIN = -1
 
 
 def expanded(value: Any) -> int:
-    """About how many bytes a value has once written. Invalid: it holds itself, or is too deep."""
+    """Estimates the encoded size of a value in bytes. Invalid: it contains itself, or is nested too
+    deeply.
+    """
     try:
         return _expanded(value, {})
     except RecursionError:
@@ -20,9 +22,9 @@ def _expanded(value: Any, known: dict[int, int]) -> int:
         return len(value) if isinstance(value, str) else 1
     place = id(value)
     if known.get(place) == _WITHIN:
-        raise Invalid("an alias stands within what it names")
+        raise Invalid("an alias refers to a value that contains it")
     if place not in known:
         known[place] = _WITHIN
         parts = [*value, *value.values()] if isinstance(value, dict) else value
-        known[place] = 2 + sum(1 + _expanded(one, known) for one in parts)
+        known[place] = 2 + sum(1 + _expanded(part, known) for part in parts)
     return known[place]

@@ -1,4 +1,4 @@
-"""Plain manifests of a local folder as a bundle."""
+"""Bundles from plain manifests in a local folder."""
 
 import asyncio
 from functools import partial
@@ -20,9 +20,8 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 
 class FolderRenders:
-    """Fills in `ports.Renders`; what names a repository is left to `repositories`.
-
-    Files are read again only when one of a folder has another size or time of change.
+    """Implements `ports.Renders`; `repositories` handles definitions with a repository.
+    Files are read again only after the size or modification time of one has changed.
     """
 
     def __init__(self, root: Path | None, repositories: Renders | None = None) -> None:
@@ -34,15 +33,19 @@ class FolderRenders:
         if definition.repository and self._repositories is not None:
             return await self._repositories.render(definition)
         if definition.repository:
-            raise Invalid(f"this agent has no git part: it cannot read {definition.repository}")
+            raise Invalid(
+                f"this agent runs without git support and cannot read {definition.repository}"
+            )
         if self._root is None:
-            raise Invalid("names no repository, and this agent has no folder of services")
+            raise Invalid(
+                "the service names no repository, and this agent has no folder of services"
+            )
         return await asyncio.to_thread(self._render, self._root, definition.folder)
 
     def _render(self, root: Path, folder: str) -> Rendered:
         try:
             files = _files(root, folder)
-            stamp = tuple(_stamp(one) for one in files)
+            stamp = tuple(_stamp(file) for file in files)
             known = self._known.get(folder)
             if known is not None and known[0] == stamp:
                 return known[1]
@@ -58,13 +61,13 @@ def _files(root: Path, name: str) -> list[Path]:
     try:
         folder = (root / name).resolve()
     except ValueError as error:
-        raise Invalid(f"{name!r} is no name of a folder: {error}") from None
+        raise Invalid(f"{name!r} is not a valid folder name: {error}") from None
     if not folder.is_relative_to(root.resolve()):
-        raise Invalid(f"the folder {name} leads out of its place")
+        raise Invalid(f"the folder {name} leads outside its root")
     if not folder.is_dir():
-        raise Invalid(f"the folder {name} is not there")
-    files = sorted(one for one in folder.rglob("*") if one.suffix in _SUFFIXES)
-    if sum(one.stat().st_size for one in files) > MAX_BUNDLE_BYTES:
+        raise Invalid(f"the folder {name} does not exist")
+    files = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES)
+    if sum(file.stat().st_size for file in files) > MAX_BUNDLE_BYTES:
         raise Invalid(f"more than {MAX_BUNDLE_BYTES:,} bytes in {name}")
     return files
 
@@ -79,10 +82,10 @@ def _bundle(files: list[Path]) -> Bundle:
 
 
 async def _load(files: list[Path], digest: str) -> bytes:
-    """The bundle's bytes, made anew. Unavailable: the files have changed since."""
+    """Builds the bundle's bytes again. Unavailable: the files have changed since."""
     bundle = await asyncio.to_thread(_bundle, files)
     if bundle.digest != digest:
-        raise Unavailable("the folder has changed while it was read: it is looked at again")
+        raise Unavailable("the folder changed while it was being read; retrying")
     return bundle.data
 
 
@@ -96,7 +99,7 @@ def _objects(path: Path) -> list[dict[str, Any]]:
         raise Invalid(f"{path.name} cannot be read: {first_line(error)}") from error
     if b"&" in text and expanded(whole) > MAX_BUNDLE_BYTES:
         raise Invalid(f"{path.name} grows beyond {MAX_BUNDLE_BYTES:,} bytes by its aliases")
-    found = [one for one in whole if one is not None]
-    if not all(isinstance(one, dict) for one in found):
-        raise Invalid(f"{path.name} holds something that is no object")
+    found = [document for document in whole if document is not None]
+    if not all(isinstance(document, dict) for document in found):
+        raise Invalid(f"{path.name} contains a document that is not an object")
     return found

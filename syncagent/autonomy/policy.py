@@ -1,4 +1,4 @@
-"""Which objects this agent writes at all, from where and whoever asks; set in the cluster only."""
+"""Allow-lists of objects and sources, set in the cluster only."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,11 +11,10 @@ from syncagent.domain.objects import ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class LocalPolicy:
-    """Allow-lists; an empty one allows all.
-
-    `kinds` are `Kind.group` (`Deployment.apps`, `Secret`), with `*` for all of a group
-    (`*.apps`). Where `namespaces` are listed, cluster-wide objects are written only if their
-    kind is listed by name; a Namespace also if it is one of these.
+    """Allow-lists of objects that the agent writes; an empty list allows all.
+    `kinds` are `Kind.group` (`Deployment.apps`, `Secret`), with `*` for all kinds of a group
+    (`*.apps`). If `namespaces` are listed, cluster-wide objects need a kind that is listed by name;
+    a Namespace is also allowed if it is one of these.
     """
 
     kinds: frozenset[str] = frozenset()
@@ -26,7 +25,7 @@ class LocalPolicy:
         return cls(frozenset(kinds), frozenset(namespaces))
 
     def check(self, ref: ObjectRef) -> None:
-        """Raise Invalid for an object that is not to be written."""
+        """Raises Invalid for an object that the agent must not write."""
         name = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
         listed = name in self.kinds
         if self.kinds and not listed and f"*.{ref.group}" not in self.kinds:
@@ -42,14 +41,14 @@ class LocalPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A repository from which a namespace's services may come; `folder`: only from within it."""
+    """A repository that may supply the services of a namespace; `folder`: only from within it."""
 
     namespace: str
     repository: str
     folder: PurePosixPath
 
     def allows(self, namespace: str, statement: Statement) -> bool:
-        """Whether this is where the bundle of a service of `namespace` is from."""
+        """Reports whether this source covers the bundle of a service of `namespace`."""
         folder = PurePosixPath(statement.folder)
         return (
             self.namespace in ("*", namespace)
@@ -61,35 +60,35 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class SourcePolicy:
-    """Which repositories may bring which namespace's services; empty: any may.
-
-    It is checked against what is signed, never against what the control plane says besides.
+    """Allow-list of repositories for each namespace's services; an empty list allows all.
+    It is checked against the signed statement only, never against other data of the control plane.
     """
 
     sources: tuple[Source, ...] = ()
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "SourcePolicy":
-        """From `NAMESPACE=URL` or `NAMESPACE=URL#FOLDER`, `*` for every namespace. Invalid."""
+        """Parses `NAMESPACE=URL` or `NAMESPACE=URL#FOLDER`, with `*` for every namespace.
+        Invalid.
+        """
         return cls(tuple(_source(text) for text in texts))
 
     def check(self, namespace: str, statement: Statement) -> None:
-        """Raise Invalid if a service of `namespace` is not to come from where it is from."""
-        if not self.sources or any(one.allows(namespace, statement) for one in self.sources):
+        """Raises Invalid if the signed source is not allowed for services of `namespace`."""
+        if not self.sources or any(source.allows(namespace, statement) for source in self.sources):
             return
         where = f"{statement.repository or '(no repository)'}, folder {statement.folder or '/'}"
         raise Invalid(
-            f"services of the namespace {namespace} are not to come from {where}: this agent's own "
-            "settings (autonomy.sources) do not list it. Only its cluster's operator can allow it"
+            f"services of the namespace {namespace} may not come from {where}: this agent's own "
+            "settings (autonomy.sources) do not list it. Only the cluster's operator can allow it"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class JobPolicy:
-    """Which jobs of the control plane run here at all.
-
-    `objects`: the allow-list, which holds for the job and for the Secret that it needs.
-    `signed_only`: there are trusted keys, so what nobody has signed is not run; no job is signed.
+    """Policy for jobs of the control plane.
+    `objects`: allow-list for the job and for the Secret that it needs. `signed_only`: trusted keys
+    are configured, so unsigned jobs are refused; no job is signed today.
     """
 
     objects: LocalPolicy
@@ -97,13 +96,13 @@ class JobPolicy:
     signed_only: bool = False
 
     def check(self, refs: Iterable[ObjectRef]) -> None:
-        """Raise Invalid for a job that is not to run; `refs`: all that it would create."""
+        """Raises Invalid for a job that must not run; `refs`: all objects that it would create."""
         if not self.enabled:
             raise Invalid("this agent's own settings turn jobs off (autonomy.jobs)")
         if self.signed_only:
             raise Invalid(
-                "this agent takes only what its trusted keys have signed, and jobs are not signed; "
-                "its cluster's operator can allow them (autonomy.unsigned_jobs)"
+                "this agent accepts only bundles signed by its trusted keys; jobs are unsigned; "
+                "the cluster's operator can allow them (autonomy.unsigned_jobs)"
             )
         for ref in refs:
             self.objects.check(ref)
@@ -114,19 +113,19 @@ def _source(text: str) -> Source:
     repository, _, folder = rest.partition("#")
     if not namespace or not repository:
         raise Invalid(
-            f"{text!r} is no source of services: NAMESPACE=URL, or NAMESPACE=URL#FOLDER",
+            f"{text!r} is not a valid source; expected NAMESPACE=URL or NAMESPACE=URL#FOLDER",
             field="autonomy.sources",
         )
     return Source(namespace, _plain(repository), PurePosixPath(folder.strip("/")))
 
 
 def _plain(repository: str) -> str:
-    """A URL without what makes no difference at its end."""
+    """Normalizes the end of a URL."""
     return repository.rstrip("/").removesuffix(".git")
 
 
 def _refusal(ref: ObjectRef, what: str) -> Invalid:
     return Invalid(
-        f"{ref} is refused by this agent's own settings: it does not write {what}. Only its "
+        f"{ref} is refused by this agent's own settings: it does not write {what}. Only the "
         "cluster's operator can allow it"
     )

@@ -1,7 +1,7 @@
-"""Services of the cluster's own: read, rendered, desired, and shown to the control plane.
-
-Whatever is unreadable changes nothing: a service goes only when all places that may define it
-could be read as a whole, none is without any document, and none does.
+"""Services that the cluster defines itself: reading, rendering, applying, and reporting to the
+control plane.
+Unreadable places change nothing. A service is removed only if all places were read completely, none
+is without any document, and none defines the service.
 """
 
 import asyncio
@@ -30,19 +30,18 @@ log = structlog.get_logger(__name__)
 
 _EVERY_S = 15.0
 _UNDEFINED = (
-    "is defined nowhere any more, and a place of services holds no document at all: kept. If it is "
-    "to go, leave an empty document there"
+    "is no longer defined, but a place of services holds no document at all: kept. To remove the "
+    "service, leave an empty document there"
 )
-_UNREAD = "is not defined in what could be read, and kept as it is: {}"
+_UNREAD = "is not defined in the readable documents, and kept unchanged: {}"
 _NAMED = 5
 _INTERNAL = "internal error of the agent; see its log"
 
 
 class LocalServices:
-    """Looks at all places every 15 s, at once when a repository has news, and when asked.
-
-    `place` tells what names the cluster for ever (the uid of kube-system), so that ids stay the
-    same after a lost disk. `local` is how people are told of folders that are in no repository.
+    """Syncs all places every 15 s, on news from a repository, and on request.
+    `place` returns the permanent identity of the cluster (the uid of kube-system), so that ids
+    survive a lost disk. `local` is the display name of folders that are in no repository.
     """
 
     def __init__(
@@ -74,24 +73,24 @@ class LocalServices:
         self._problems: tuple[str, ...] = ()
         self._mirrors: dict[str, Mirror] = {}
         self._known = {
-            one.desired.service_id: one.desired
-            for one in memory.services()
-            if is_local_id(one.desired.service_id)
+            known.desired.service_id: known.desired
+            for known in memory.services()
+            if is_local_id(known.desired.service_id)
         }
 
     def refresh(self) -> None:
-        """Ask git servers and look now."""
+        """Fetches from git servers and syncs now."""
         self._asked = True
         self._wake.set()
 
     def retell(self) -> None:
-        """Show all services anew."""
+        """Reports all services again."""
         self._mirrors.clear()
         self._wake.set()
 
     @property
     def complaint(self) -> str:
-        """What could not be read the last time; empty: all could."""
+        """Problems of the latest read; empty: none."""
         if not self._problems:
             return ""
         more = len(self._problems) - _NAMED
@@ -99,7 +98,7 @@ class LocalServices:
         return f"services cannot be read: {named}"
 
     async def run(self) -> None:
-        """Keep what is defined here desired, for ever."""
+        """Keeps the desired state equal to the definitions until cancelled."""
         try:
             if self._repositories is not None:
                 await self._repositories.start(self._wake.set)
@@ -110,15 +109,17 @@ class LocalServices:
                 await self._repositories.stop()
 
     async def look(self) -> None:
-        """Read all places and desire what they define. Unavailable: the cluster has no name."""
+        """Reads all places and applies their definitions. Unavailable: the cluster has no
+        identity.
+        """
         self._cluster = self._cluster or await self._place()
         read = await self._read()
         problems = (*read.unread, *read.problems)
         if problems != self._problems:
             log.error("services cannot be read", problems=problems)
             self._problems = problems
-        for one in read.services:
-            await self._keep(one)
+        for definition in read.services:
+            await self._keep(definition)
         self._drop_missing(read)
 
     async def _turn(self) -> None:
@@ -128,9 +129,9 @@ class LocalServices:
             self._asked = False
             await self.look()
         except TowlineError as error:
-            log.error("services of this cluster cannot be looked at", error=error.message)
+            log.error("services of this cluster cannot be synced", error=error.message)
         except Exception:
-            log.exception("services of this cluster cannot be looked at")
+            log.exception("services of this cluster cannot be synced")
         await self._pause()
 
     async def _pause(self) -> None:
@@ -155,33 +156,33 @@ class LocalServices:
         read = self._reader.read(documents)
         return replace(read, silent=silent, unread=tuple(unread))
 
-    async def _keep(self, one: Definition) -> None:
-        service_id = local_id(self._cluster, one.name)
+    async def _keep(self, definition: Definition) -> None:
+        service_id = local_id(self._cluster, definition.name)
         known = self._known.get(service_id)
         try:
-            rendered = await self._renders.render(one)
+            rendered = await self._renders.render(definition)
             if not self._bundles.has(rendered.digest):
                 await self._bundles.save(rendered.digest, await rendered.load())
         except TowlineError as error:
-            self._show(one, service_id, known, error=error.message)
+            self._show(definition, service_id, known, error=error.message)
             return
         except Exception:
-            log.exception("service cannot be rendered", service=one.name)
-            self._show(one, service_id, known, error=_INTERNAL)
+            log.exception("service cannot be rendered", service=definition.name)
+            self._show(definition, service_id, known, error=_INTERNAL)
             return
-        spec = _spec(one, rendered, known)
+        spec = _spec(definition, rendered, known)
         if known is None or known.spec != spec:
             known = Desired(service_id, (known.sequence if known else 0) + 1, spec)
-            self._show(one, service_id, known)
+            self._show(definition, service_id, known)
             self._desire(known)
             self._known[service_id] = known
         else:
-            self._show(one, service_id, known)
+            self._show(definition, service_id, known)
 
     def _drop_missing(self, read: Definitions) -> None:
         if read.unread:
             return
-        defined = {local_id(self._cluster, one.name) for one in read.services}
+        defined = {local_id(self._cluster, definition.name) for definition in read.services}
         for service_id, known in list(self._known.items()):
             if service_id in defined or known.spec is None:
                 continue
@@ -196,7 +197,9 @@ class LocalServices:
             self._tell(Mirror(service_id, known.spec.name, known.spec.namespace, removed=True))
 
     def _keep_undefined(self, known: Desired, spec: ServiceSpec, why: str) -> None:
-        """A wrong mount or a lost label must not end all services: who means it says so."""
+        """Keeps an undefined service: a wrong mount or a lost label must not remove all
+        services.
+        """
         shown = self._mirrors.get(known.service_id) or Mirror(
             known.service_id,
             spec.name,
@@ -207,22 +210,22 @@ class LocalServices:
             sequence=known.sequence,
         )
         if shown.error != why:
-            log.error("service is defined no more and kept", service=spec.name, reason=why)
+            log.error("service is no longer defined; kept", service=spec.name, reason=why)
         self._tell(replace(shown, error=why))
 
     def _show(
-        self, one: Definition, service_id: str, known: Desired | None, error: str = ""
+        self, definition: Definition, service_id: str, known: Desired | None, error: str = ""
     ) -> None:
-        """Let the control plane know, if that is news."""
+        """Reports a service to the control plane if anything changed."""
         spec = known.spec if known else None
         self._tell(
             Mirror(
                 service_id,
-                one.name,
-                one.namespace,
-                repository=one.repository or self._local,
-                ref=one.ref if one.repository else "",
-                folder=one.folder,
+                definition.name,
+                definition.namespace,
+                repository=definition.repository or self._local,
+                ref=definition.ref if definition.repository else "",
+                folder=definition.folder,
                 commit=spec.commit if spec else "",
                 digest=spec.digest if spec else "",
                 sequence=known.sequence if known else 0,
@@ -236,10 +239,15 @@ class LocalServices:
             self._mirrors[mirror.service_id] = mirror
 
 
-def _spec(one: Definition, rendered: Rendered, known: Desired | None) -> ServiceSpec:
-    """What is wanted now; the same as before, if the only difference is a newer commit."""
+def _spec(definition: Definition, rendered: Rendered, known: Desired | None) -> ServiceSpec:
+    """Builds the present spec; returns the old one if only the commit is newer."""
     spec = ServiceSpec(
-        one.name, one.namespace, rendered.digest, rendered.size, one.options, rendered.commit
+        definition.name,
+        definition.namespace,
+        rendered.digest,
+        rendered.size,
+        definition.options,
+        rendered.commit,
     )
     before = known.spec if known else None
     same = before is not None and replace(before, commit=spec.commit) == spec

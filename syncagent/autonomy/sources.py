@@ -1,4 +1,6 @@
-"""Where a cluster's own services are defined: files of a folder, ConfigMaps, a folder in git."""
+"""Places that define a cluster's own services: files in a folder, ConfigMaps, or a folder
+in git.
+"""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -20,7 +22,7 @@ _SUFFIXES = {".yaml", ".yml"}
 
 
 class FolderSource:
-    """The YAML files of a folder, not of those below it; there lie manifests."""
+    """The YAML files of a folder; subfolders hold manifests and are not read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -30,21 +32,22 @@ class FolderSource:
 
     def _read(self) -> list[Document]:
         if not self._folder.is_dir():
-            raise Invalid(f"the folder of services {self._folder} is not there")
+            raise Invalid(f"the folder of services {self._folder} does not exist")
         try:
-            files = sorted(one for one in self._folder.iterdir() if one.suffix in _SUFFIXES)
+            files = sorted(path for path in self._folder.iterdir() if path.suffix in _SUFFIXES)
             if len(files) > _MOST_FILES:
-                raise Invalid(f"{len(files)} files of services; {_MOST_FILES} at most")
-            return [Document(one.name, _text(one)) for one in files]
+                raise Invalid(
+                    f"{len(files)} files of services; at most {_MOST_FILES} are supported"
+                )
+            return [Document(file.name, _text(file)) for file in files]
         except OSError as error:
             raise Unavailable(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
 class ConfigMapSource:
     """Each value of the ConfigMaps with the label `towline.dev/services` in one namespace.
-
-    Whoever may write there has this agent apply whatever its rights allow: it is to be a
-    namespace of the cluster's operators.
+    Writers of this namespace control the agent with all of its permissions: reserve it for the
+    cluster's operators.
     """
 
     def __init__(self, configmaps: ConfigMaps, namespace: str) -> None:
@@ -56,9 +59,8 @@ class ConfigMapSource:
 
 
 class RepositorySource:
-    """The same ConfigMaps as a folder of a repository renders to: nothing need be in the cluster.
-
-    What they define lies in that repository too, unless they name another.
+    """The same ConfigMaps, rendered from a folder of a repository, so that the cluster needs none.
+    The services they define come from the same repository unless they name another one.
     """
 
     def __init__(self, renders: Renders, repository: str, ref: str, folder: str) -> None:
@@ -71,7 +73,11 @@ class RepositorySource:
         rendered = await self._renders.render(self._root)
         if rendered.digest != self._digest:
             objects = [orjson.loads(line) for line in (await rendered.load()).splitlines()]
-            marked = (one for one in objects if LABEL in (metadata_of(one).get("labels") or ()))
+            marked = (
+                manifest
+                for manifest in objects
+                if LABEL in (metadata_of(manifest).get("labels") or ())
+            )
             self._known = _documents(marked, self._root.repository, self._root.ref)
             self._digest = rendered.digest
         return self._known
@@ -81,13 +87,15 @@ def _documents(
     configmaps: Iterable[KubeObject], repository: str = "", ref: str = ""
 ) -> list[Document]:
     return [
-        Document(f"ConfigMap {metadata_of(one).get('name')}: {key}", str(text), repository, ref)
-        for one in configmaps
-        for key, text in sorted((one.get("data") or {}).items())
+        Document(
+            f"ConfigMap {metadata_of(configmap).get('name')}: {key}", str(text), repository, ref
+        )
+        for configmap in configmaps
+        for key, text in sorted((configmap.get("data") or {}).items())
     ]
 
 
 def _text(path: Path) -> str:
-    """What a file says; what is no text is found out by whoever parses it."""
+    """Reads a file as text; the parser finds invalid bytes."""
     with path.open("rb") as file:
         return file.read(_LONGEST_FILE).decode(errors="replace")

@@ -1,4 +1,3 @@
-"""What the agent knows about Kubernetes objects and services: order, health, ownership, drift.
-
+"""The agent's rules for Kubernetes objects and services: order, health, ownership, drift.
 Pure values and functions on parsed JSON; no IO, no clock, no tasks.
 """

@@ -1,8 +1,7 @@
-"""Taking an object over from another tool, without restarting or deleting anything.
-
-After our first apply the other tool still owns its fields beside us: what a later manifest lacks
-would stay for ever. Its entry is made part of ours, and the same manifest is applied once more,
-which takes away what only the other tool had set: its marks, for one.
+"""Adoption of objects from other tools, without restarts or deletions.
+After our first apply, the other tool still owns its fields beside us, so that fields missing in a
+later manifest would stay for ever. Its managed-fields entry is merged into ours and the same
+manifest is applied once more, which removes the fields that only the other tool had set.
 """
 
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from syncagent.domain.fields import Entry, entries_of, fields_of, leave, union
 from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import FIELD_MANAGER
 
-# Field managers that apply manifests on behalf of people, by the names that they go by.
+# Field managers of tools that apply manifests, with the tools' display names.
 _TOOLS = {
     "kubectl-client-side-apply": "kubectl",
     "kubectl-last-applied": "kubectl",
@@ -30,26 +29,26 @@ _TOOLS = {
 
 
 def former_tools(live: KubeObject) -> tuple[str, ...]:
-    """The tools that applied an object before us, by their names for people."""
+    """Lists the display names of the tools that applied an object before."""
     found = (_TOOLS.get(entry.get("manager") or "") for entry in entries_of(live))
     return tuple(sorted({name for name in found if name}))
 
 
 def handed_over(live: KubeObject) -> list[Entry] | None:
-    """The object's managed fields with those of former tools made ours; None if there are none."""
+    """Merges the managed fields of former tools into ours; None if there are none."""
     entries = list(metadata_of(live).get("managedFields") or ())
     if len(entries) < 2:
         return None
-    theirs = [one for one in entries_of(live) if (one.get("manager") or "") in _TOOLS]
-    ours = next((one for one in entries if _is_ours(one)), None)
+    theirs = [entry for entry in entries_of(live) if (entry.get("manager") or "") in _TOOLS]
+    ours = next((entry for entry in entries if _is_ours(entry)), None)
     if not theirs or ours is None:
         return None
-    all_ours = ours | {"fieldsV1": union(fields_of(one) for one in (ours, *theirs))}
-    return [all_ours if one is ours else one for one in entries if one not in theirs]
+    all_ours = ours | {"fieldsV1": union(fields_of(entry) for entry in (ours, *theirs))}
+    return [all_ours if entry is ours else entry for entry in entries if entry not in theirs]
 
 
 def relinquished(live: KubeObject, paths: Sequence[Sequence[str]]) -> list[Entry] | None:
-    """The object's managed fields without some of ours (keys of a set); None if we own none."""
+    """Removes some of our managed fields (keys of a set); None if we own none of them."""
     entries = list(metadata_of(live).get("managedFields") or ())
     for place, entry in enumerate(entries):
         if not _is_ours(entry):

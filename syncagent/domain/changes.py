@@ -1,4 +1,4 @@
-"""Differences between two states of an object, as they are told to people."""
+"""Differences between two states of an object, in readable form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _MASKED = '"(secret)"'
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A field (RFC 6901) with its values as JSON, cut; empty: it is not there."""
+    """A changed field (RFC 6901) with truncated JSON values; an empty value means absent."""
 
     pointer: str
     old: str
@@ -24,7 +24,7 @@ class FieldChange:
 
 
 class Change(StrEnum):
-    """What an apply would do to an object."""
+    """Effect of an apply on an object."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -34,7 +34,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """What would become of one object."""
+    """Planned change of one object."""
 
     ref: ObjectRef
     change: Change
@@ -42,24 +42,24 @@ class PlannedChange:
 
 
 def shown(value: Any) -> str:
-    """A value as JSON of bounded length."""
+    """Encodes a value as JSON and truncates it."""
     text = orjson.dumps(value).decode()
     return text if len(text) <= _MAX_VALUE else text[: _MAX_VALUE - 1] + "…"
 
 
 def field_change(pointer: str, old: Any, new: Any, *, masked: bool, absent: object) -> FieldChange:
-    """One change; of a Secret's values only that they differ is told."""
+    """Describes one change; the values of a Secret are masked."""
     values = [
         "" if value is absent else _MASKED if masked else shown(value) for value in (old, new)
     ]
     return FieldChange(pointer, *values)
 
 
-def is_secret(one: KubeObject) -> bool:
-    """Whether the values of an object may not be told."""
-    return one.get("kind") == "Secret" and one.get("apiVersion") == "v1"
+def is_secret(obj: KubeObject) -> bool:
+    """Reports whether the values of an object must be masked."""
+    return obj.get("kind") == "Secret" and obj.get("apiVersion") == "v1"
 
 
 def bounded(changes: Sequence[FieldChange]) -> tuple[FieldChange, ...]:
-    """As many changes as are told, in order of their place."""
+    """Sorts changes by pointer and cuts the list to `MAX_CHANGES`."""
     return tuple(sorted(changes, key=lambda change: change.pointer)[:MAX_CHANGES])

@@ -1,4 +1,4 @@
-"""Which deletions a person must agree to."""
+"""Deletions that need a person's confirmation."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from syncagent.domain.objects import ObjectKey, ObjectRef
 
 SMALLEST_BUDGET = 10
 _SHARE = 0.3
-# With these goes data, or all that is within.
+# Deleting these also deletes data, or all objects inside.
 _PRECIOUS = {
     ("", "PersistentVolume"),
     ("", "PersistentVolumeClaim"),
@@ -20,59 +20,61 @@ _PRECIOUS = {
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An object that is to be deleted, and what it says of that itself."""
+    """An object to delete, with its own directives."""
 
     ref: ObjectRef
     directives: Directives
 
 
 def budget(owned: int, given: int = 0) -> int:
-    """How many of `owned` objects may be deleted in one go without a word; `given` overrides."""
+    """Maximum number of `owned` objects to delete at once without confirmation; `given` overrides
+    it.
+    """
     return given or max(SMALLEST_BUDGET, int(owned * _SHARE))
 
 
 def awaiting(
     candidates: Sequence[Candidate], confirmed: Collection[ObjectKey], most: int
 ) -> list[ObjectRef]:
-    """Those that wait for a person: precious ones, those that ask for it, all if too many.
-
-    They go once they are confirmed, or once they themselves say so. Who confirms some of them has
-    seen them all: what is left out stays, however few these are.
+    """Lists the deletions that wait for confirmation.
+    These are protected objects, objects whose annotation asks for it, and all objects if there are
+    too many. They are deleted once confirmed, or once their own annotations permit it. A
+    confirmation of some of them covers the whole list: unconfirmed ones stay, however few they are.
     """
     open_ones = [
-        one
-        for one in candidates
-        if one.ref.key not in confirmed and one.directives.prune != Leave.AGREED
+        candidate
+        for candidate in candidates
+        if candidate.ref.key not in confirmed and candidate.directives.prune != Leave.AGREED
     ]
     if confirmed or len(open_ones) > most:
-        return [one.ref for one in open_ones]
-    return [one.ref for one in open_ones if needs_word(one)]
+        return [candidate.ref for candidate in open_ones]
+    return [candidate.ref for candidate in open_ones if needs_word(candidate)]
 
 
 def awaiting_removal(
     candidates: Sequence[Candidate], confirmed: Collection[ObjectKey]
 ) -> list[ObjectRef]:
-    """Those of a service that is removed which still wait: precious ones, and who asks for it.
-
-    They go once they are confirmed, or once they themselves say so.
+    """Lists the deletions of a removed service that wait for confirmation.
+    These are protected objects and objects whose annotation asks for it. They are deleted once
+    confirmed, or once their own annotations permit it.
     """
     return [
-        one.ref
-        for one in candidates
-        if one.ref.key not in confirmed
+        candidate.ref
+        for candidate in candidates
+        if candidate.ref.key not in confirmed
         and (
-            one.directives.delete == Leave.CONFIRM
-            or is_precious(one.ref)
-            and one.directives.delete != Leave.AGREED
+            candidate.directives.delete == Leave.CONFIRM
+            or is_precious(candidate.ref)
+            and candidate.directives.delete != Leave.AGREED
         )
     ]
 
 
 def is_precious(ref: ObjectRef) -> bool:
-    """Whether data, or all that is within, goes with an object."""
+    """Reports whether deleting an object also deletes data or all objects inside."""
     return (ref.group, ref.kind) in _PRECIOUS
 
 
-def needs_word(one: Candidate) -> bool:
-    """Whether this object is never deleted without a person's word."""
-    return is_precious(one.ref) or one.directives.prune == Leave.CONFIRM
+def needs_word(candidate: Candidate) -> bool:
+    """Reports whether this object always needs a person's confirmation."""
+    return is_precious(candidate.ref) or candidate.directives.prune == Leave.CONFIRM

@@ -1,7 +1,6 @@
-"""What an object's annotations say about how it is to be applied and taken away.
-
-Ours win over Argo CD's (`argocd.argoproj.io/`), Plural's and Helm's, which are understood so that
-manifests need not be rewritten.
+"""Annotations of an object that control how it is applied and deleted.
+Towline's annotations take precedence over those of Argo CD (`argocd.argoproj.io/`), Plural and
+Helm, which are supported so that manifests need no rewriting.
 """
 
 from collections.abc import Mapping
@@ -23,9 +22,8 @@ _FARTHEST_WAVE = 100_000
 
 
 class Leave(StrEnum):
-    """Whether an object may be deleted: freely, once a person agrees, or not at all.
-
-    `AGREED`: somebody has said so of this very object.
+    """Deletion policy of an object: freely, after confirmation, or never.
+    `AGREED`: the object's own annotation permits it.
     """
 
     FREE = "free"
@@ -36,10 +34,10 @@ class Leave(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Directives:
-    """`prune`: when the bundle no longer has it; `delete`: when its service goes.
-
-    `replace`: delete and create again what cannot be changed in place. `prune_last`: only once
-    all else is healthy.
+    """Directives from the annotations of an object.
+    `prune`: the bundle no longer contains it. `delete`: its service is removed. `replace`: delete
+    and create the object if it cannot be changed in place. `prune_last`: prune only after all other
+    objects are healthy.
     """
 
     wave: int = 0
@@ -52,9 +50,9 @@ class Directives:
 ORDINARY = Directives()
 
 
-def directives_of(one: KubeObject) -> Directives:
-    """The directives of an object. Invalid: a wave is not a number."""
-    notes = annotations_of(one)
+def directives_of(obj: KubeObject) -> Directives:
+    """Reads the directives of an object. Invalid: a wave is not a number."""
+    notes = annotations_of(obj)
     if _UNDERSTOOD.isdisjoint(notes):
         return ORDINARY
     options = _options(notes.get(OPTIONS, ""))
@@ -69,14 +67,14 @@ def directives_of(one: KubeObject) -> Directives:
     )
 
 
-def annotations_of(one: KubeObject) -> Mapping[str, str]:
-    """An object's annotations; none if they are not what they should be."""
-    notes = metadata_of(one).get("annotations")
+def annotations_of(obj: KubeObject) -> Mapping[str, str]:
+    """Returns an object's annotations; empty if they are not a map."""
+    notes = metadata_of(obj).get("annotations")
     return notes if isinstance(notes, dict) else {}
 
 
 def number(name: str, text: object) -> int:
-    """The number of a wave. Invalid: it is none."""
+    """Parses the number of a wave. Invalid: it is not a whole number."""
     try:
         found = int(str(text))
     except ValueError:
@@ -94,7 +92,7 @@ def _wave(notes: Mapping[str, str]) -> int:
 
 
 def _options(text: str) -> dict[str, str]:
-    """`Prune=false,Replace=true` as a dictionary in small letters."""
+    """Parses `Prune=false,Replace=true` into a dictionary with lower-case keys and values."""
     pairs = (part.strip().lower().partition("=") for part in str(text).split(","))
     return {name: value for name, _, value in pairs if name}
 

@@ -1,8 +1,8 @@
-"""Whether a live object still has the fields that were applied, and who changed it.
-
-The API server rewrites what it is given (quantities, defaults), so a manifest cannot be compared
-with a live object directly. What is compared is the live object cut down to the manifest's shape,
-with the same cut made right after our own apply.
+"""Drift detection: compares the applied fields of an object with the live ones, and finds who
+changed them.
+The API server rewrites its input (quantities, defaults), so a manifest cannot be compared with a
+live object directly. Drift detection projects the live object onto the manifest's shape and
+compares the result with the projection made right after our own apply.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _COUNTED = {("metadata", name) for name in ("managedFields", "resourceVersion", 
 
 
 def project(manifest: Any, live: Any) -> Any:
-    """The part of `live` that `manifest` speaks of."""
+    """Projects `live` onto the fields of `manifest`."""
     if isinstance(manifest, dict) and isinstance(live, dict):
         return {
             k: project(v, live[k]) if isinstance(v, _NESTED) else live[k]
@@ -35,17 +35,19 @@ def project(manifest: Any, live: Any) -> Any:
 
 
 def live_digest(manifest: KubeObject, live: KubeObject) -> str:
-    """Names the state of the manifest's fields in the live object."""
+    """Returns a digest of the manifest's fields in the live object."""
     return fingerprint(project(manifest, live))
 
 
 def changed_paths(before: Any, after: Any) -> list[Path]:
-    """Where two projections differ, outermost first."""
+    """Lists the paths where two projections differ, outermost first."""
     return list(_differences(before, after, ()))
 
 
 def field_changes(before: KubeObject, after: KubeObject) -> tuple[FieldChange, ...]:
-    """How two states of an object differ, without what the server itself counts and our marks."""
+    """Lists the differences between two states of an object, without server counters and our labels
+    and annotations.
+    """
     masked = is_secret(before)
     return bounded(
         [
@@ -63,7 +65,7 @@ def field_changes(before: KubeObject, after: KubeObject) -> tuple[FieldChange, .
 
 
 def format_path(path: Path) -> str:
-    """`spec.template.spec.containers[name=web].image`."""
+    """Formats a path: `spec.template.spec.containers[name=web].image`."""
     text = ""
     for step in path:
         text += step if step.startswith("[") else f".{step}"
@@ -71,7 +73,7 @@ def format_path(path: Path) -> str:
 
 
 def foreign_manager(live: KubeObject, paths: Sequence[Path]) -> str:
-    """The field manager that most likely made a change: it owns the path, or came last."""
+    """Finds the field manager that most likely made a change: it owns the path, or wrote last."""
     entries = [
         entry
         for entry in metadata_of(live).get("managedFields") or ()
@@ -110,12 +112,12 @@ def _project_list(manifest: list[Any], live: list[Any]) -> list[Any]:
     if theirs is not None and _by_name(manifest) is not None:
         return [project(m, theirs[m["name"]]) for m in manifest if m["name"] in theirs]
     if len(manifest) == len(live):
-        return [project(m, one) for m, one in zip(manifest, live, strict=True)]
+        return [project(m, live_item) for m, live_item in zip(manifest, live, strict=True)]
     return live
 
 
 def _by_name(items: list[Any]) -> dict[str, Any] | None:
-    """The items by their name; None unless every item has a name of its own."""
+    """Indexes items by name; None unless every item has a unique name."""
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
         return None
     named = {item["name"]: item for item in items}
@@ -129,7 +131,7 @@ def _differences(before: Any, after: Any, path: Path) -> Iterator[Path]:
     elif isinstance(before, list) and isinstance(after, list):
         yield from _list_differences(before, after, path)
     elif before != after or isinstance(before, bool) != isinstance(after, bool):
-        # Python's False is equal to 0, a cluster's is not.
+        # Python's False equals 0; in a cluster it does not.
         yield path
 
 
@@ -139,14 +141,14 @@ def _list_differences(before: list[Any], after: list[Any], path: Path) -> Iterat
         for name in old.keys() | new.keys():
             yield from _differences(old.get(name), new.get(name), (*path, f"[name={name}]"))
     elif len(before) == len(after):
-        for index, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _differences(one, other, (*path, f"[{index}]"))
+        for index, (old_item, new_item) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(old_item, new_item, (*path, f"[{index}]"))
     else:
         yield path
 
 
 def _owned_depth(fields: dict[str, Any], path: Path) -> int:
-    """How many steps of a path lie in a set of owned fields (FieldsV1)."""
+    """Counts the steps of a path that are in a set of owned fields (FieldsV1)."""
     depth = 0
     for step in path:
         inner = fields.get(_field_key(step))

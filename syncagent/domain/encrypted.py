@@ -1,8 +1,7 @@
-"""Secrets that SOPS has encrypted and nobody has opened yet: their values stand beside them.
-
-What is kept, hashed and reported is the object with placeholders, as with values that are sealed to
-the agent. The message authentication code of the file cannot be checked: it is over the order of
-the file, which a bundle has not. Each value is bound to its place; the rest is in the clear.
+"""Secrets encrypted with SOPS: objects with placeholders, and their encrypted values beside them.
+The agent stores, hashes and reports the object with placeholders, as it does for values sealed to
+the agent. It cannot check the file's message authentication code, which covers the order of the
+file: a bundle has no such order. Each value is bound to its field; the rest is plain text.
 """
 
 import base64
@@ -25,9 +24,9 @@ _NAMES = re.compile(r"\^?\(?[\w.|-]{1,128}\)?\$?")
 
 @dataclass(frozen=True, slots=True)
 class EncryptedValue:
-    """A value as SOPS has it, bound to `place`; `keys` has the file's key for each age recipient.
-
-    `version` changes with its text. `in_base64`: that is what it holds, once it is open.
+    """A value encrypted by SOPS, bound to `place`; `keys` holds the file's key for each age
+    recipient.
+    `version` changes with the encrypted text. `in_base64`: the decrypted value is base64.
     """
 
     name: str
@@ -38,27 +37,31 @@ class EncryptedValue:
     in_base64: bool
 
     def open(self, key: FileKey) -> bytes:
-        """The plain value. Invalid: it was altered, or moved, or is not what its place asks for."""
+        """Decrypts the value. Invalid: it was altered or moved, or has the wrong format for its
+        field.
+        """
         plain = str(key.open(self.text, self.place))
         if not self.in_base64:
             return plain.encode()
         try:
-            # Lines end where they like, as for the API server.
+            # Like the API server, ignore line breaks.
             return base64.b64decode(plain.replace("\r", "").replace("\n", ""), validate=True)
         except binascii.Error:
-            # Not chained: the error may hold the value.
-            raise Invalid(f"{self.place.rstrip(':')} holds no base64: use stringData") from None
+            # Not chained: the error may contain the value.
+            raise Invalid(
+                f"{self.place.rstrip(':')} is not base64; use stringData instead"
+            ) from None
 
 
 def set_apart(raw: KubeObject, line: bytes) -> tuple[KubeObject, tuple[EncryptedValue, ...]]:
-    """An object with placeholders for its encrypted values, and these; `line` is it as bytes.
-
-    Invalid: something else than values of a Secret is encrypted, or one that should be is not.
+    """Replaces encrypted values with placeholders and returns both; `line` is the object as bytes.
+    Invalid: something other than values of a Secret is encrypted, or a value that should be
+    encrypted is not.
     """
     if MARK not in line or METADATA not in raw:
         return raw, ()
     metadata = _checked(Metadata.of(raw[METADATA]))
-    found = {(field, key): one for field, key, one in _values(raw, metadata)}
+    found = {(field, key): value for field, key, value in _values(raw, metadata)}
     plain = {name: value for name, value in raw.items() if name != METADATA}
     for field in _PLACES:
         if isinstance(raw.get(field), dict):
@@ -68,17 +71,19 @@ def set_apart(raw: KubeObject, line: bytes) -> tuple[KubeObject, tuple[Encrypted
             }
     if not _is_secret(raw) or any(MARK.decode() in text for text in _texts(plain)):
         raise Invalid(
-            f"{describe(raw)} is encrypted by SOPS where no agent opens it: encrypt the values of "
+            f"{describe(raw)} is encrypted by SOPS outside of Secret values: encrypt the values of "
             "Secrets only (encrypted_regex: ^(data|stringData)$)"
         )
     return plain, tuple(found.values())
 
 
 def _checked(metadata: Metadata) -> Metadata:
-    """Invalid: a rule that repeats, and may take for ever while the agent does nothing else."""
+    """Checks the rules of a SOPS file. Invalid: a regular expression could run for ever and block
+    the agent.
+    """
     for name, rule in metadata.rules.items():
         if name.endswith("_regex") and not _NAMES.fullmatch(rule):
-            raise Invalid(f"sops.{name} is more than names: encrypt by ^(data|stringData)$")
+            raise Invalid(f"sops.{name} is not a list of names: encrypt with ^(data|stringData)$")
     return metadata
 
 
@@ -86,7 +91,7 @@ def _search(rule: str, text: str) -> bool:
     try:
         return re.search(rule, text) is not None
     except re.error:
-        raise Invalid("its rule of what is encrypted is no regular expression") from None
+        raise Invalid("a SOPS encryption rule is not a valid regular expression") from None
 
 
 def _values(raw: KubeObject, metadata: Metadata) -> Iterator[tuple[str, str, EncryptedValue]]:
@@ -98,8 +103,8 @@ def _values(raw: KubeObject, metadata: Metadata) -> Iterator[tuple[str, str, Enc
                 continue
             bound = place((field, key))
             name = hashlib.blake2b(f"{bound}{text}".encode(), digest_size=16).hexdigest()
-            one = EncryptedValue(name, name, str(text), bound, metadata.age, field == "data")
-            yield field, key, one
+            value = EncryptedValue(name, name, str(text), bound, metadata.age, field == "data")
+            yield field, key, value
 
 
 def _is_secret(raw: KubeObject) -> bool:
@@ -110,5 +115,5 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from _texts(child)

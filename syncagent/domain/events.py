@@ -1,4 +1,4 @@
-"""What is seen in the cluster, and what is told upwards beside status and inventory."""
+"""Events seen in the cluster, and reports to the control plane besides status and inventory."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An object as it is now; `partial`: only its metadata were told."""
+    """An object in its present state; `partial`: only its metadata was sent."""
 
     api: Api
     live: KubeObject
@@ -19,7 +19,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """An object that no longer exists, or no longer matches what is watched; its last state."""
+    """An object that no longer exists or no longer matches a watch, in its last state."""
 
     api: Api
     live: KubeObject
@@ -27,7 +27,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Relisted:
-    """All objects of a watch have just been told; `keys` are those that exist at `version`."""
+    """A watch has listed all of its objects; `keys` are those that exist at `version`."""
 
     api: Api
     namespace: str
@@ -37,7 +37,7 @@ class Relisted:
 
 @dataclass(frozen=True, slots=True)
 class Unlisted:
-    """Objects of a watch cannot be told: the API server refuses, in its own words."""
+    """A watch cannot list its objects; `reason` is the API server's message."""
 
     api: Api
     namespace: str
@@ -49,9 +49,8 @@ Sighting = Seen | Gone | Relisted | Unlisted
 
 @dataclass(frozen=True, slots=True)
 class DriftFound:
-    """Somebody else changed or deleted an owned object; `paths` are the fields, for people.
-
-    Of each of the `changes` the old value is the desired one, the new value the foreign one.
+    """Drift: somebody else changed or deleted an owned object; `paths` are the fields, for people.
+    In each of the `changes`, the old value is the desired one and the new value is the foreign one.
     """
 
     service_id: str
@@ -64,7 +63,7 @@ class DriftFound:
 
 
 class Outcome(StrEnum):
-    """How a command ended."""
+    """Outcome of a command."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -73,7 +72,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommandDone:
-    """The answer to a command; `rendered`: to one that asked for a render."""
+    """Result of a command; `rendered`: result of a render command."""
 
     command_id: str
     outcome: Outcome
@@ -83,7 +82,9 @@ class CommandDone:
 
 @dataclass(frozen=True, slots=True)
 class DeprecatedApi:
-    """An API that is still asked for; the release `removed_in` (1.25) is without it."""
+    """A deprecated API that clients still use; Kubernetes `removed_in` (such as 1.25)
+    removes it.
+    """
 
     group: str
     version: str
@@ -93,9 +94,8 @@ class DeprecatedApi:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What kind of cluster this is; a number is 0 if it cannot be counted.
-
-    `api_versions` are `group/version`, `v1` for the core.
+    """Facts about the cluster; a number is 0 if it is unknown.
+    `api_versions` are `group/version`, and `v1` for the core group.
     """
 
     version: str = ""

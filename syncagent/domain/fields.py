@@ -1,7 +1,6 @@
-"""Which manager owns which field: sets of fields as the API server writes them.
-
+"""Field ownership: sets of fields in the API server's format.
 Spec: structured-merge-diff, FieldsV1. A set is a tree whose keys are `f:<field>`, `k:<JSON>` for
-the item of a list with these keys, `v:<JSON>` for an item that is its own key, and `.`.
+the list item with these keys, `v:<JSON>` for an item that is its own key, and `.`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,9 +16,9 @@ Entry = dict[str, Any]
 
 
 def entries_of(live: KubeObject) -> list[Entry]:
-    """Who owns fields of an object, subresources left out."""
+    """Lists the managed-fields entries of an object, without those of subresources."""
     entries = metadata_of(live).get("managedFields") or ()
-    return [one for one in entries if isinstance(one, dict) and not one.get("subresource")]
+    return [entry for entry in entries if isinstance(entry, dict) and not entry.get("subresource")]
 
 
 def fields_of(entry: Entry) -> FieldSet:
@@ -27,16 +26,16 @@ def fields_of(entry: Entry) -> FieldSet:
 
 
 def union(sets: Iterable[FieldSet]) -> FieldSet:
-    """All fields of several sets."""
+    """Merges several sets."""
     merged: FieldSet = {}
-    for one in sets:
-        for key, below in one.items():
+    for field_set in sets:
+        for key, below in field_set.items():
             merged[key] = union((merged[key], below)) if key in merged else below
     return merged
 
 
 def path_of(value: Any, steps: Sequence[str]) -> list[str]:
-    """A pointer into an object as the keys of a set; a list's item goes by its name."""
+    """Converts a pointer into an object to the keys of a set; list items are identified by name."""
     keys: list[str] = []
     for step in steps:
         if isinstance(value, list):
@@ -52,7 +51,7 @@ def path_of(value: Any, steps: Sequence[str]) -> list[str]:
 
 
 def owns(fields: FieldSet, keys: Sequence[str]) -> bool:
-    """Whether a field, or something within it, is in a set."""
+    """Reports whether a set contains a field or part of it."""
     for key in keys:
         if key not in fields:
             return False
@@ -61,7 +60,7 @@ def owns(fields: FieldSet, keys: Sequence[str]) -> bool:
 
 
 def leave(fields: FieldSet, keys: Sequence[str]) -> FieldSet:
-    """A set without a field and all that is within it."""
+    """Removes a field and its subfields from a set."""
     if not keys or not owns(fields, keys):
         return fields
     if len(keys) == 1:
@@ -70,12 +69,12 @@ def leave(fields: FieldSet, keys: Sequence[str]) -> FieldSet:
 
 
 def without_fields(value: Any, fields: FieldSet) -> Any:
-    """A part of a manifest without the leaves that are in a set; empty branches go too."""
+    """Removes the fields of a set from a part of a manifest, and then empty branches."""
     if isinstance(value, dict):
         kept = {}
-        for name, one in value.items():
+        for name, child in value.items():
             below = fields.get(f"f:{name}")
-            rest = one if below is None else without_fields(one, below) if below else MISSING
+            rest = child if below is None else without_fields(child, below) if below else MISSING
             if rest is not MISSING:
                 kept[name] = rest
         return kept if kept or not value else MISSING
@@ -85,7 +84,7 @@ def without_fields(value: Any, fields: FieldSet) -> Any:
 
 
 def leaves(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of all fields of a set that hold no further ones."""
+    """Lists the paths of the leaf fields of a set."""
     below = {key: inner for key, inner in fields.items() if key != "."}
     if not below and path:
         yield path
@@ -94,7 +93,7 @@ def leaves(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str, 
 
 
 def _item_without(item: Any, fields: FieldSet) -> Any:
-    """An item of a list: what identifies it stays."""
+    """Removes fields from a list item, but keeps its identifying keys."""
     for key, below in fields.items():
         if key.startswith("k:") and isinstance(item, dict) and _is_item(item, key):
             rest = without_fields(item, below)

@@ -1,6 +1,5 @@
-"""Health of a live object, with the reason a person needs.
-
-Built-in kinds have rules of their own; all others follow the kstatus conventions
+"""Health of a live object, with a reason for people.
+Built-in kinds have rules of their own. All others follow the kstatus conventions
 (observedGeneration; conditions Stalled, Reconciling, Ready).
 """
 
@@ -14,7 +13,7 @@ from syncagent.domain.pods import pod_health_facts
 
 
 class Health(IntEnum):
-    """How an object is; the order is how much it matters when several are summed up."""
+    """Health of an object, in ascending order of severity for summaries."""
 
     HEALTHY = 1
     PAUSED = 2
@@ -25,7 +24,7 @@ class Health(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Health with the reason (Kubernetes' word) and a sentence for people."""
+    """Health with the reason (Kubernetes' term) and a message for people."""
 
     health: Health
     message: str = ""
@@ -36,7 +35,7 @@ HEALTHY = Verdict(Health.HEALTHY)
 
 
 def assess(live: KubeObject) -> Verdict:
-    """The health of a live object, as far as the object itself tells."""
+    """Assesses the health of a live object from the object alone."""
     if metadata_of(live).get("deletionTimestamp"):
         held_by = ", ".join(metadata_of(live).get("finalizers") or ())
         suffix = f", held by {held_by}" if held_by else ""
@@ -127,14 +126,14 @@ def _claim(live: KubeObject) -> Verdict:
         return Verdict(Health.PROGRESSING, _text(resizing), resizing.get("type", ""))
     if phase == "Bound":
         return HEALTHY
-    return Verdict(Health.PROGRESSING, "waits for a volume", "Pending")
+    return Verdict(Health.PROGRESSING, "waiting for a volume", "Pending")
 
 
 def _service(live: KubeObject) -> Verdict:
     spec, status = _parts(live)
     pending = not (status.get("loadBalancer") or {}).get("ingress")
     if spec.get("type") == "LoadBalancer" and pending:
-        return Verdict(Health.PROGRESSING, "waits for an address of its load balancer", "Pending")
+        return Verdict(Health.PROGRESSING, "waiting for a load balancer address", "Pending")
     return HEALTHY
 
 
@@ -189,7 +188,7 @@ def _signing_request(live: KubeObject) -> Verdict:
             return _failed(_condition(live, name))
     if _parts(live)[1].get("certificate"):
         return HEALTHY
-    return Verdict(Health.PROGRESSING, "waits for its certificate", "Pending")
+    return Verdict(Health.PROGRESSING, "waiting for its certificate", "Pending")
 
 
 def _node(live: KubeObject) -> Verdict:
@@ -202,7 +201,9 @@ def _always(live: KubeObject) -> Verdict:
 
 
 def _by_convention(live: KubeObject) -> Verdict:
-    """Whatever a definition without a schema lets people write is taken for what it is."""
+    """Assesses an object by the kstatus conventions; without a schema, any field may have
+    any type.
+    """
     if "status" not in live:
         return HEALTHY
     if (stale := _not_observed(live)) and "observedGeneration" in _parts(live)[1]:
@@ -243,7 +244,7 @@ _RULES: dict[tuple[str, str], Callable[[KubeObject], Verdict]] = {
 
 
 def _rolling(wanted: int, updated: int, ready: int, total: int) -> Verdict:
-    """The state of a roll-out; `total` counts replicas of the old generation as well."""
+    """Assesses a roll-out; `total` includes replicas of the old generation."""
     if updated < wanted:
         return Verdict(Health.PROGRESSING, f"{updated} of {wanted} replicas updated")
     if total > max(wanted, updated):
@@ -261,7 +262,7 @@ def _replicas(spec: dict[str, Any]) -> int:
 def _not_observed(live: KubeObject) -> Verdict | None:
     observed = _parts(live)[1].get("observedGeneration", 0)
     if isinstance(observed, int) and observed < metadata_of(live).get("generation", 0):
-        return Verdict(Health.PROGRESSING, "its controller has not seen the change yet")
+        return Verdict(Health.PROGRESSING, "its controller has not observed the change yet")
     return None
 
 

@@ -1,6 +1,6 @@
-"""Hooks: objects that are not kept as desired but run once at some moment of a sync.
-
-`towline.dev/hook`, Argo CD's `argocd.argoproj.io/hook` and Helm's `helm.sh/hook` are understood.
+"""Hooks: objects that run once at a moment of a sync instead of being kept as desired.
+Supported annotations: `towline.dev/hook`, Argo CD's `argocd.argoproj.io/hook` and Helm's
+`helm.sh/hook`.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _MANY = 16
 
 
 class Moment(StrEnum):
-    """When hooks run."""
+    """Moment of a sync when a hook runs."""
 
     PRE_SYNC = "pre-sync"
     SYNC = "sync"
@@ -34,7 +34,7 @@ class Moment(StrEnum):
 
 
 class Cleaning(StrEnum):
-    """When the object of a hook is deleted."""
+    """Policy for the deletion of a hook's object."""
 
     BEFORE = "before-hook-creation"
     SUCCEEDED = "hook-succeeded"
@@ -43,7 +43,9 @@ class Cleaning(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """`install` and `upgrade` are the moments of a service's first sync and of all later ones."""
+    """A hook; `install` and `upgrade` are its moments in a service's first sync and in
+    later ones.
+    """
 
     install: frozenset[Moment]
     upgrade: frozenset[Moment]
@@ -57,19 +59,18 @@ class Hook:
 _ALWAYS: dict[str, Moment] = {moment.value.replace("-", ""): moment for moment in Moment}
 _INSTALL = {"preinstall": Moment.PRE_SYNC, "postinstall": Moment.POST_SYNC}
 _UPGRADE = {"preupgrade": Moment.PRE_SYNC, "postupgrade": Moment.POST_SYNC}
-# Helm runs these on request only, which a sync is not.
+# Helm runs these on request only, never during an installation or upgrade.
 _NEVER = {"skip", "test", "testsuccess", "testfailure", "prerollback", "postrollback"}
 _CLEANINGS: dict[str, Cleaning] = {
     cleaning.value.replace("-", ""): cleaning for cleaning in Cleaning
 }
 
 
-def hook_of(one: KubeObject) -> Hook | None:
-    """The hook that an object is; None for an ordinary one. Invalid: an unknown moment or policy.
-
-    A hook without any moment is never run: it is skipped.
+def hook_of(obj: KubeObject) -> Hook | None:
+    """Parses the hook of an object; None for an ordinary object. Invalid: unknown moment or policy.
+    A hook without any moment never runs.
     """
-    notes = annotations_of(one)
+    notes = annotations_of(obj)
     named = next(filter(notes.__contains__, _HOOKS), None)
     if named is None:
         return None
@@ -84,15 +85,13 @@ def hook_of(one: KubeObject) -> Hook | None:
         frozenset(always | {_INSTALL[word] for word in words if word in _INSTALL}),
         frozenset(always | {_UPGRADE[word] for word in words if word in _UPGRADE}),
         _cleaning(notes),
-        _wave(one, notes),
+        _wave(obj, notes),
     )
 
 
 def ended(live: KubeObject) -> Verdict | None:
-    """How the object of a hook has ended; None while it runs.
-
-    A Pod ends by its phase and a Job by its conditions; anything else has done its work once it
-    is healthy.
+    """Result of a hook's object; None while it runs.
+    A Pod ends by its phase, a Job by its conditions, and any other object once it is healthy.
     """
     verdict = assess(live)
     phase = (live.get("status") or {}).get("phase")
@@ -101,8 +100,8 @@ def ended(live: KubeObject) -> Verdict | None:
     return verdict if verdict.health in (Health.HEALTHY, Health.FAILED) else None
 
 
-def _wave(one: KubeObject, notes: Mapping[str, str]) -> int:
-    wave = directives_of(one).wave
+def _wave(obj: KubeObject, notes: Mapping[str, str]) -> int:
+    wave = directives_of(obj).wave
     return number(_HELM_WEIGHT, notes[_HELM_WEIGHT]) if _HELM_WEIGHT in notes else wave
 
 

@@ -1,4 +1,4 @@
-"""What a service has in the cluster: the objects applied for it and all that grew from them."""
+"""Inventory of a service: its applied objects and their descendants."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,12 +25,11 @@ _MISSING = Verdict(Health.MISSING, "is not in the cluster", "Missing")
 @dataclass(slots=True)
 class Owned:
     """An object that was applied, or is about to be, for a service.
-
-    `applied` is the digest of the manifest last applied, `live` the digest of its fields in the
-    cluster right after that; both are empty until it is known to be there. `doubtful`: it must be
-    applied again whatever the digests say. `leaving`: it is being deleted because we asked.
-    `heals` are the times of the last heals, `told` names the drift last reported and left,
-    `evidence` is what events say of an object that is not well.
+    `applied`: digest of the manifest last applied. `live`: digest of its fields in the cluster
+    right after that. Both are empty until the object is known to exist. `doubtful`: it must be
+    applied again, whatever the digests. `leaving`: it is being deleted at our request. `heals`:
+    times of the last heals. `told`: identifies the drift last reported and left. `evidence`:
+    messages of events about an unhealthy object.
     """
 
     service_id: str
@@ -58,13 +57,13 @@ class Owned:
 
     @classmethod
     def intended(cls, service_id: str, ref: ObjectRef) -> "Owned":
-        """An object that is about to be applied for the first time."""
-        one = cls(service_id, ref, doubtful=True)
-        one.vanish()
-        return one
+        """Creates the entry of an object before its first apply."""
+        owned = cls(service_id, ref, doubtful=True)
+        owned.vanish()
+        return owned
 
     def observe(self, live: KubeObject, rules: Sequence[HealthRule] = ()) -> None:
-        """Take over what a live object tells of itself, its health by a user's rules."""
+        """Updates the entry from a live object; a user's rules take precedence for its health."""
         meta = metadata_of(live)
         self.uid = meta.get("uid") or ""
         self.version = resource_version(live)
@@ -78,11 +77,11 @@ class Owned:
         self.seen = True
 
     def is_known(self, live: KubeObject) -> bool:
-        """Whether a live object is in the very version that was looked at before."""
+        """Reports whether this version of a live object was observed before."""
         return self.seen and self.version == resource_version(live) > 0
 
     def vanish(self) -> None:
-        """The object is no longer in the cluster."""
+        """Marks the object as missing from the cluster."""
         self.seen, self.synced = True, False
         self.uid = self.live = ""
         self.verdict = _MISSING
@@ -90,10 +89,9 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One line of a service's inventory as it is reported; `owner_uid` is empty for a root.
-
-    `hash` is the digest of the desired object as it was applied; `finalizers` are told of an
-    object that is being deleted.
+    """One reported entry of a service's inventory; `owner_uid` is empty for a root.
+    `hash`: digest of the desired object that was applied. `finalizers`: only of an object that is
+    being deleted.
     """
 
     ref: ObjectRef
@@ -112,10 +110,9 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class InventoryChange:
-    """Components that are new or different, and those that have gone, since the last change.
-
-    `complete`: it is everything, whatever was said before is void. `fresh` are those that were
-    not told of before.
+    """Components that are new, changed or gone since the last report.
+    `complete`: this is the whole inventory and replaces earlier reports. `fresh`: keys of
+    components that were not reported before.
     """
 
     service_id: str
@@ -126,7 +123,7 @@ class InventoryChange:
 
 
 def child_of(live: KubeObject) -> Component:
-    """The component of an object made by a controller."""
+    """Builds the component of an object that a controller created."""
     verdict = assess(live)
     return Component(
         ref_of(live),
@@ -146,14 +143,14 @@ def child_of(live: KubeObject) -> Component:
 
 @dataclass(slots=True)
 class Tree:
-    """Objects made by controllers, by their owner; order of arrival does not matter."""
+    """Objects created by controllers, by owner; the order of arrival does not matter."""
 
     _children: dict[str, Component] = field(default_factory=dict)
     _by_owner: dict[str, set[str]] = field(default_factory=dict)
     _by_key: dict[ObjectKey, str] = field(default_factory=dict)
 
     def put(self, child: Component) -> bool:
-        """Add or replace a child; whether that changed anything."""
+        """Adds or replaces a child; True if anything changed."""
         if self._children.get(child.uid) == child:
             return False
         self.drop(child.uid)
@@ -163,7 +160,7 @@ class Tree:
         return True
 
     def drop(self, uid: str) -> None:
-        """Forget a child; its own children stay until they go themselves."""
+        """Removes a child; its own children stay until they are removed."""
         child = self._children.pop(uid, None)
         if child is None:
             return
@@ -178,7 +175,7 @@ class Tree:
         return len(self._children)
 
     def root_of(self, uid: str) -> str:
-        """uid of the outermost owner that is known; `uid` itself if it has none here."""
+        """Returns the uid of the outermost known owner; `uid` itself if it has none."""
         seen: set[str] = set()
         while uid in self._children and uid not in seen:
             seen.add(uid)
@@ -186,7 +183,7 @@ class Tree:
         return uid
 
     def beneath(self, uid: str) -> Iterator[Component]:
-        """All that grew from an object, depth first."""
+        """Iterates over all descendants of an object, depth first."""
         todo, seen = [uid], {uid}
         while todo:
             for child in self._by_owner.get(todo.pop(), set()) - seen:
@@ -198,11 +195,11 @@ class Tree:
         return self._children.get(uid)
 
     def uid_of(self, key: ObjectKey) -> str:
-        """uid of the child that came last under a name; empty if there is none."""
+        """Returns the uid of the newest child with this key; empty if there is none."""
         return self._by_key.get(key, "")
 
     def members(self, kind: str, namespace: str) -> list[Component]:
-        """Children of one kind in a namespace; of all namespaces if it is empty."""
+        """Lists the children of one kind in a namespace, or in all namespaces if it is empty."""
         return [
             child
             for child in self._children.values()
@@ -211,12 +208,12 @@ class Tree:
 
 
 def components_of(owned: Mapping[ObjectKey, Owned], tree: Tree) -> dict[ObjectKey, Component]:
-    """Every component of a service, roots first."""
+    """Lists the components of a service, each root before its descendants."""
     found: dict[ObjectKey, Component] = {}
-    for key, one in owned.items():
-        below = list(tree.beneath(one.uid)) if one.uid and tree else ()
-        found[key] = _root(one, below)
-        # Replica sets of former revisions are kept at zero by their Deployment: history, not state.
+    for key, owned_object in owned.items():
+        below = list(tree.beneath(owned_object.uid)) if owned_object.uid and tree else ()
+        found[key] = _root(owned_object, below)
+        # A Deployment keeps replica sets of former revisions at zero: history, not state.
         found.update({c.ref.key: c for c in below if not _spent(c, tree)})
     return found
 
@@ -226,7 +223,7 @@ def difference(
     reported: Mapping[ObjectKey, Component] | None,
     current: Mapping[ObjectKey, Component],
 ) -> InventoryChange | None:
-    """What to report so that the other side knows `current`; None if it does already."""
+    """Computes the report that brings the other side to `current`; None if nothing changed."""
     if reported is None:
         return InventoryChange(service_id, True, tuple(current.values()), ())
     present = tuple(c for key, c in current.items() if reported.get(key) != c)
@@ -235,28 +232,28 @@ def difference(
     return InventoryChange(service_id, False, present, gone, fresh) if present or gone else None
 
 
-def _root(one: Owned, below: Sequence[Component]) -> Component:
-    verdict = one.verdict
+def _root(owned: Owned, below: Sequence[Component]) -> Component:
+    verdict = owned.verdict
     if verdict.health == Health.PROGRESSING:
-        verdict = _worst_pod(below) or _with_evidence(one)
+        verdict = _worst_pod(below) or _with_evidence(owned)
     return Component(
-        one.ref,
-        one.uid,
+        owned.ref,
+        owned.uid,
         "",
         verdict.health,
         verdict.message,
         verdict.reason,
-        one.synced,
-        one.images,
-        one.labels,
-        one.generation,
-        one.applied,
-        one.finalizers,
+        owned.synced,
+        owned.images,
+        owned.labels,
+        owned.generation,
+        owned.applied,
+        owned.finalizers,
     )
 
 
 def _worst_pod(below: Sequence[Component]) -> Verdict | None:
-    """What keeps a pod from coming up, as that of its workload: a failure before all else."""
+    """Returns the problem of a pod as that of its workload; failures take precedence."""
     pods = [child for child in below if child.ref.kind == "Pod"]
     failed = [pod for pod in pods if pod.health == Health.FAILED]
     stuck = [pod for pod in pods if pod.health == Health.PROGRESSING and pod.reason in _STUCK]
@@ -265,12 +262,12 @@ def _worst_pod(below: Sequence[Component]) -> Verdict | None:
     return None
 
 
-def _with_evidence(one: Owned) -> Verdict:
-    verdict = one.verdict
-    if not one.evidence:
+def _with_evidence(owned: Owned) -> Verdict:
+    verdict = owned.verdict
+    if not owned.evidence:
         return verdict
-    text = f"{verdict.message}; {one.evidence}" if verdict.message else one.evidence
-    return Verdict(verdict.health, text, verdict.reason or one.evidence.partition(":")[0])
+    text = f"{verdict.message}; {owned.evidence}" if verdict.message else owned.evidence
+    return Verdict(verdict.health, text, verdict.reason or owned.evidence.partition(":")[0])
 
 
 def _spent(child: Component, tree: Tree) -> bool:
@@ -282,7 +279,7 @@ def _spent(child: Component, tree: Tree) -> bool:
 
 
 def split(change: InventoryChange, size: int) -> Iterator[InventoryChange]:
-    """The change in parts of at most `size` components, to be sent in this order."""
+    """Splits a change into parts of at most `size` components, to be sent in this order."""
     yield replace(change, present=change.present[:size])
     for start in range(size, len(change.present), size):
         part = change.present[start : start + size]
@@ -290,7 +287,9 @@ def split(change: InventoryChange, size: int) -> Iterator[InventoryChange]:
 
 
 def _labels(live: KubeObject) -> Mapping[str, str]:
-    """Its labels; objects of one service mostly bear the same ones, which are then one value."""
+    """Reads labels. Objects of one service mostly have equal labels, so equal ones share
+    one value.
+    """
     labels = metadata_of(live).get("labels")
     if not isinstance(labels, dict):
         return {}
@@ -306,6 +305,6 @@ def _shared(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def _holders(live: KubeObject) -> tuple[str, ...]:
-    """Who holds an object that is being deleted."""
+    """Returns the finalizers that hold an object that is being deleted."""
     meta = metadata_of(live)
     return tuple(meta.get("finalizers") or ()) if meta.get("deletionTimestamp") else ()

@@ -1,4 +1,4 @@
-"""A job that the control plane asks for, and how far it has come."""
+"""Jobs that the control plane requests, and their status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +10,9 @@ from syncagent.domain.objects import KubeObject, ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One Job or Pod to be run once in `namespace`; `follow`: its log is sent while it runs.
-
-    `secrets` are what its environment names by placeholders. `own`: the agent itself asks for it,
-    in its own namespace, where the allow-list need not hold.
+    """One Job or Pod to run once in `namespace`; `follow`: stream its log while it runs.
+    `secrets`: values for the placeholders in its environment. `own`: the agent itself requests it
+    in its own namespace, where the allow-list does not apply.
     """
 
     command_id: str
@@ -26,7 +25,7 @@ class JobSpec:
 
 
 class JobPhase(StrEnum):
-    """How far a job is; the last three are final."""
+    """Phase of a job; the last three are final."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -37,7 +36,7 @@ class JobPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """What is said upwards about a job; times are milliseconds since 1970, 0: not yet."""
+    """Reported status of a job; times are milliseconds since 1970, 0 if not reached."""
 
     command_id: str
     phase: JobPhase

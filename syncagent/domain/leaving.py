@@ -1,7 +1,6 @@
-"""Fields of our own objects that are left to others (`ignoreDifferences`).
-
-They are applied when the object is made and then given up: what we no longer send must not be
-ours, or the API server would take it away.
+"""Ignored differences: fields of our objects that others manage (`ignoreDifferences`).
+The first apply sets these fields, then the agent gives them up. The API server would remove a field
+that we own but no longer send.
 """
 
 from syncagent.domain.fields import entries_of, fields_of, leaves, path_of, union, without_fields
@@ -11,26 +10,26 @@ from syncagent.domain.pointers import steps_of, without
 
 
 def kept(manifest: Manifest, live: KubeObject | None) -> KubeObject:
-    """The part of a manifest that stays ours, given who owns what of the live object."""
+    """Removes the fields that others own from a manifest, given the live object's field owners."""
     body = manifest.body
     if not manifest.left:
         return body
-    for one in manifest.left:
-        for pointer in one.pointers:
+    for difference in manifest.left:
+        for pointer in difference.pointers:
             body = without(body, steps_of(pointer))
     theirs = _theirs(manifest, live)
     return without_fields(body, theirs) if theirs else body
 
 
 def given_up(manifest: Manifest, live: KubeObject) -> list[list[str]]:
-    """The fields that are left to others, as keys of a set of fields."""
-    pointers = (pointer for one in manifest.left for pointer in one.pointers)
+    """Lists the fields to give up, as keys of a set of fields."""
+    pointers = (pointer for difference in manifest.left for pointer in difference.pointers)
     paths = [path_of(manifest.body, steps_of(pointer)) for pointer in pointers]
     return [*filter(None, paths), *(list(path) for path in leaves(_theirs(manifest, live)))]
 
 
 def _theirs(manifest: Manifest, live: KubeObject | None) -> dict:
-    managers = {manager for one in manifest.left for manager in one.managers}
+    managers = {manager for difference in manifest.left for manager in difference.managers}
     if not managers or live is None:
         return {}
     return union(fields_of(e) for e in entries_of(live) if e.get("manager") in managers)

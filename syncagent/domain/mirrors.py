@@ -1,4 +1,4 @@
-"""Services that this cluster defines itself, and how the control plane is to show them."""
+"""Services that this cluster defines itself, and their reports to the control plane."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,8 @@ from syncagent.domain.services import SyncOptions
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A service that this cluster defines. Without a `repository` the folder is a local one.
-
-    With `helm` it is a chart, else what its files say.
+    """A service that this cluster defines; without a `repository`, the folder is local.
+    With `helm` it is a chart, otherwise plain manifests.
     """
 
     name: str
@@ -24,10 +23,8 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Text that defines services; `origin` names it to people.
-
-    A folder in it that names no repository is one of `repository` at `ref`; without these, a local
-    one.
+    """Text that defines services; `origin` is its display name.
+    A folder without a repository belongs to `repository` at `ref`, or is local if those are empty.
     """
 
     origin: str
@@ -38,7 +35,9 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """Where it is from and what is desired now; `error`: why it cannot be rendered."""
+    """Reported origin and desired state of such a service; `error`: reason why it cannot be
+    rendered.
+    """
 
     service_id: str
     name: str

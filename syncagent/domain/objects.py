@@ -50,48 +50,50 @@ class Api:
         return f"{self.kind} of {self.group_version}"
 
 
-def api_of(one: KubeObject) -> Api:
-    """The API of an object, from its apiVersion and kind."""
-    group, _, version = str(one.get("apiVersion", "")).rpartition("/")
-    return _api(group, version, str(one.get("kind", "")))
+def api_of(obj: KubeObject) -> Api:
+    """Returns the API of an object from its apiVersion and kind."""
+    group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+    return _api(group, version, str(obj.get("kind", "")))
 
 
 @lru_cache(1024)
 def _api(group: str, version: str, kind: str) -> Api:
-    """The one value for a kind: thousands of objects are of a few kinds."""
+    """Returns the shared value of a kind: thousands of objects have a few kinds."""
     return Api(group, version, kind)
 
 
-def ref_of(one: KubeObject) -> ObjectRef:
-    """The name of an object as it says it itself."""
-    api, meta = api_of(one), metadata_of(one)
+def ref_of(obj: KubeObject) -> ObjectRef:
+    """Returns the reference of an object from its own metadata."""
+    api, meta = api_of(obj), metadata_of(obj)
     namespace, name = meta.get("namespace") or "", meta.get("name") or ""
     if isinstance(namespace, str):
         namespace = intern(namespace)
     return ObjectRef(api.group, api.version, api.kind, namespace, name)
 
 
-def key_of(one: KubeObject) -> ObjectKey:
-    """The name of an object in every version of its API."""
-    api, meta = api_of(one), metadata_of(one)
+def key_of(obj: KubeObject) -> ObjectKey:
+    """Returns the key of an object, which is equal in every version of its API."""
+    api, meta = api_of(obj), metadata_of(obj)
     return (api.group, api.kind, meta.get("namespace") or "", meta.get("name") or "")
 
 
-def metadata_of(one: KubeObject) -> dict[str, Any]:
-    """An object's metadata; empty if they are not what they should be."""
-    found = one.get("metadata")
+def metadata_of(obj: KubeObject) -> dict[str, Any]:
+    """Returns an object's metadata; empty if they are not a map."""
+    found = obj.get("metadata")
     return found if isinstance(found, dict) else {}
 
 
-def resource_version(one: KubeObject) -> int:
-    """The object's version as a number (comparable since Kubernetes 1.35); 0 if there is none."""
-    text = metadata_of(one).get("resourceVersion") or ""
+def resource_version(obj: KubeObject) -> int:
+    """Returns the object's version as a number (comparable since Kubernetes 1.35); 0
+    without one.
+    """
+    text = metadata_of(obj).get("resourceVersion") or ""
     return int(text) if text.isdecimal() else 0
 
 
-def controller_uid(one: KubeObject) -> str:
-    """uid of the object's controller, empty if it has none."""
-    for owner in metadata_of(one).get("ownerReferences") or ():
+def controller_uid(obj: KubeObject) -> str:
+    """Returns the uid of the object's controller; empty without one."""
+    for owner in metadata_of(obj).get("ownerReferences") or ():
         if owner.get("controller"):
             return owner.get("uid") or ""
     return ""

@@ -1,7 +1,6 @@
-"""The marks by which the agent knows its own objects again.
-
-The label is what watches select by. Labels travel (the Service's to its EndpointSlices, any to a
-copy made by hand), so an object is owned only if an annotation also names this very object.
+"""Labels and annotations that identify the agent's own objects.
+Watches select by the label. Controllers and people copy labels (a Service's to its EndpointSlices),
+so an object counts as owned only if an annotation also names this very object.
 """
 
 import base64
@@ -27,16 +26,14 @@ NAME_ANNOTATION = "towline.dev/service-name"
 OBJECT_ANNOTATION = "towline.dev/object"
 HOOK_ANNOTATION = "towline.dev/hook-run"
 
-# Set by the API server; in a manifest they are noise or make it refuse the apply.
+# The API server sets these; in a manifest they are noise or make it refuse the apply.
 _SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An object as it is applied: named, marked, cleaned; `digest` changes with its content.
-
-    `left` says which of its fields are left to others once it exists, `boxes` are the sealed values
-    that it names.
+    """An object to apply, with our labels and annotations; `digest` changes with its content.
+    `left`: the fields that others manage once it exists. `boxes`: the sealed values that it needs.
     """
 
     ref: ObjectRef
@@ -54,7 +51,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class HookManifest:
-    """The object of a hook, without the mark of a run."""
+    """The object of a hook, without the annotation of a run."""
 
     ref: ObjectRef
     body: KubeObject
@@ -69,23 +66,22 @@ def manifest_of(
     namespaced: bool,
     boxes: Boxes = (),
 ) -> Manifest:
-    """The manifest of one object of a bundle; `raw` itself is not changed.
-
-    Another version of a sealed value is another digest; another box of the same is not.
+    """Builds the manifest of one object of a bundle without changing `raw`.
+    A new version of a sealed value changes the digest; sealing the same version again does not.
     """
     body = _cleaned(raw, spec, namespaced)
     ref = ref_of(body)
     _mark(body, service_id, spec, OBJECT_ANNOTATION, _identity(ref))
     directives = directives_of(body)
-    left = tuple(one for one in spec.options.ignored if concerns(one, ref))
+    left = tuple(difference for difference in spec.options.ignored if concerns(difference, ref))
     digest = fingerprint([body, _words(left, boxes)] if left or boxes else body)
     return Manifest(ref, body, digest, (directives.wave, wave_of(ref)), directives, left, boxes)
 
 
 def _words(left: tuple[IgnoredDifference, ...], boxes: Boxes) -> list[list[str]]:
-    """What else than its body makes a manifest another one."""
-    words = [[*one.pointers, "", *one.managers] for one in left]
-    return words + [[one.name, one.version] for one in boxes]
+    """Lists the inputs of the digest besides the body."""
+    words = [[*difference.pointers, "", *difference.managers] for difference in left]
+    return words + [[box.name, box.version] for box in boxes]
 
 
 def hook_manifest(
@@ -95,9 +91,9 @@ def hook_manifest(
     namespaced: bool,
     boxes: Boxes = (),
 ) -> HookManifest | None:
-    """The hook that an object of a bundle is; None for an ordinary one. Invalid.
-
-    One that leaves its name to the server gets one that is the same at every try of this digest.
+    """Builds the hook of an object of a bundle; None for an ordinary object. Invalid: see
+    `hook_of`.
+    An object with `generateName` gets a name that is equal in every attempt of this digest.
     """
     hook = hook_of(raw)
     if hook is None:
@@ -111,19 +107,21 @@ def hook_manifest(
 
 
 def with_run(hook: HookManifest, mark: str) -> KubeObject:
-    """The object of a hook as one run makes it."""
+    """Builds the object of a hook for one run."""
     meta = hook.body["metadata"]
     marked = meta | {"annotations": meta["annotations"] | {HOOK_ANNOTATION: mark}}
     return hook.body | {"metadata": marked}
 
 
 def run_of(live: KubeObject) -> str | None:
-    """The run that made a hook's object; None if it is no hook of ours."""
+    """Returns the run that created a hook's object; None if it is not one of our hooks."""
     return annotations_of(live).get(HOOK_ANNOTATION)
 
 
 def owner_of(live: KubeObject) -> str | None:
-    """Id of the service that owns a live object; None if it is not marked or is a mere copy."""
+    """Returns the id of the service that owns a live object; None for foreign objects and
+    copies.
+    """
     meta = metadata_of(live)
     named = (meta.get("annotations") or {}).get(OBJECT_ANNOTATION)
     if named != _identity(ref_of(live)):
@@ -132,9 +130,8 @@ def owner_of(live: KubeObject) -> str | None:
 
 
 def claim_of(live: KubeObject) -> str | None:
-    """Who says that an object is theirs: a service by its name and id, as it was applied.
-
-    None if it is not marked, or if the mark was written by anybody but an agent of Towline.
+    """Describes the service that claims an object, by name and id.
+    None if the object has no label, or if its label was not written by a Towline agent.
     """
     service_id = owner_of(live)
     mark = ("f:metadata", "f:labels", f"f:{SERVICE_LABEL}")
@@ -150,7 +147,7 @@ def claim_of(live: KubeObject) -> str | None:
 
 
 def release_patch() -> KubeObject:
-    """The merge patch (RFC 7386) that takes our marks off an object."""
+    """Builds the merge patch (RFC 7386) that removes our labels and annotations."""
     marks: dict[str, Any] = {
         "labels": {SERVICE_LABEL: None},
         "annotations": {NAME_ANNOTATION: None, OBJECT_ANNOTATION: None},
@@ -159,7 +156,7 @@ def release_patch() -> KubeObject:
 
 
 def fingerprint(value: Any) -> str:
-    """A short name of JSON content: equal content, equal name."""
+    """Hashes JSON content; equal content has an equal hash."""
     data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
@@ -190,9 +187,9 @@ def _mark(body: KubeObject, service_id: str, spec: ServiceSpec, mark: str, value
 
 
 def _encode_string_data(body: KubeObject) -> None:
-    """Write a Secret's stringData as data, where the API server keeps it and drift is seen.
-
-    What names a sealed value stays text, to be filled in later.
+    """Converts a Secret's stringData to data, which the API server stores and drift detection
+    compares.
+    Text with placeholders of sealed values stays text and is filled in later.
     """
     if body.get("kind") != "Secret" or not isinstance(body.get("stringData"), dict):
         return

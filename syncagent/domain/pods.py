@@ -1,4 +1,4 @@
-"""What a pod tells about itself: ready, done, waiting for what, failed why."""
+"""State of a pod: ready, done, waiting or failed, with the reason."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,9 @@ _BROKEN = {
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """`failure` and `waiting` are sentences; `reason` is Kubernetes' word for either."""
+    """State of a pod. `failure` and `waiting` are messages; `reason` is Kubernetes' term for
+    either.
+    """
 
     ready: bool = False
     done: bool = False
@@ -30,7 +32,7 @@ class PodFacts:
 
 
 def pod_health_facts(pod: KubeObject) -> PodFacts:
-    """The facts of a live pod."""
+    """Reads the state of a live pod."""
     status = pod.get("status") or {}
     phase = status.get("phase")
     if phase == "Succeeded":
@@ -47,7 +49,9 @@ def pod_health_facts(pod: KubeObject) -> PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """The last crash of a container: the `count`th; `previous`: it has been started since."""
+    """The last crash of a container: number `count`; `previous`: the container has
+    restarted since.
+    """
 
     container: str
     count: int
@@ -55,7 +59,7 @@ class Crash:
 
 
 def crash_of(pod: KubeObject) -> Crash | None:
-    """The crash that a pod suffers from; None if it does not."""
+    """Finds the present crash of a pod; None if no container crashed."""
     status = pod.get("status") or {}
     for container in _containers(status):
         state = container.get("state") or {}
@@ -67,20 +71,24 @@ def crash_of(pod: KubeObject) -> Crash | None:
 
 
 def restarts_of(pod: KubeObject) -> int:
-    """How often its containers were started again."""
-    return sum(one.get("restartCount") or 0 for one in _containers(pod.get("status") or {}))
+    """Sums the restarts of a pod's containers."""
+    return sum(
+        container.get("restartCount") or 0 for container in _containers(pod.get("status") or {})
+    )
 
 
-def images_of(one: KubeObject) -> tuple[str, ...]:
-    """Images of a pod or of a workload's pod template, in order, each once."""
-    spec = one.get("spec")
+def images_of(obj: KubeObject) -> tuple[str, ...]:
+    """Lists the images of a pod or of a workload's pod template, in order and without
+    duplicates.
+    """
+    spec = obj.get("spec")
     for step in ("jobTemplate", "spec", "template", "spec"):
         if isinstance(spec, dict) and isinstance(spec.get(step), dict):
             spec = spec[step]
     if not isinstance(spec, dict):
         return ()
     listed = [spec.get("initContainers"), spec.get("containers")]
-    containers = [one for part in listed if isinstance(part, list) for one in part]
+    containers = [container for part in listed if isinstance(part, list) for container in part]
     named = (c.get("image") for c in containers if isinstance(c, dict))
     return tuple(dict.fromkeys(image for image in named if isinstance(image, str)))
 

@@ -1,7 +1,6 @@
 """JSON pointers (RFC 6901) on Kubernetes objects.
-
-Where a list is met and the step is no index, it names the item whose `name` or `type` it is, so
-that `/status/conditions/Ready/status` finds the condition of that type.
+In a list, a step that is not an index selects the item with this `name` or `type`:
+`/status/conditions/Ready/status` finds the condition of that type.
 """
 
 from collections.abc import Sequence
@@ -12,18 +11,18 @@ _NAMES = ("name", "type")
 
 
 def steps_of(pointer: str) -> tuple[str, ...]:
-    """The steps of a pointer, unescaped; none for the whole."""
+    """Splits a pointer into unescaped steps; no steps for the whole document."""
     parts = pointer.split("/")[1:] if pointer else []
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in parts)
 
 
 def pointer_of(steps: Sequence[str]) -> str:
-    """The pointer that these steps make."""
+    """Joins steps to a pointer."""
     return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
 
 
 def find(value: Any, steps: Sequence[str]) -> Any:
-    """What a pointer leads to; `MISSING` if it leads nowhere."""
+    """Returns the value at a pointer; `MISSING` if there is none."""
     for step in steps:
         if isinstance(value, dict):
             value = value.get(step, MISSING)
@@ -36,13 +35,15 @@ def find(value: Any, steps: Sequence[str]) -> Any:
 
 
 def without(value: Any, steps: Sequence[str]) -> Any:
-    """A copy of the value without what a pointer leads to; the same value if that is nothing."""
+    """Returns a copy of the value without the part at a pointer; the same value if there is
+    none.
+    """
     if not steps or find(value, steps) is MISSING:
         return value
     first, rest = steps[0], steps[1:]
     if isinstance(value, dict):
         if not rest:
-            return {key: one for key, one in value.items() if key != first}
+            return {key: child for key, child in value.items() if key != first}
         return value | {first: without(value[first], rest)}
     place = _place(value, first)
     assert place is not None

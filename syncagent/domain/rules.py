@@ -1,4 +1,4 @@
-"""How users' words on custom resources are read: their health, the fields that others may set."""
+"""Users' rules for custom resources: health rules and ignored differences."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ _FINE = (Health.HEALTHY, Health.PAUSED)
 
 
 def concerns(ignored: IgnoredDifference, ref: ObjectRef) -> bool:
-    """Whether a word on ignored differences is about this object."""
+    """Reports whether an ignored difference matches an object."""
     pairs = (
         (ignored.group, ref.group),
         (ignored.kind, ref.kind),
@@ -23,16 +23,15 @@ def concerns(ignored: IgnoredDifference, ref: ObjectRef) -> bool:
 
 
 def health_of(live: KubeObject, rules: Sequence[HealthRule]) -> Verdict:
-    """The health of an object by a user's rules, or by what is known of its kind."""
+    """Assesses an object by the user's rules, or by the built-in rules of its kind."""
     if not rules or metadata_of(live).get("deletionTimestamp"):
         return assess(live)
     return judge(live, rules) or assess(live)
 
 
 def judge(live: KubeObject, rules: Sequence[HealthRule]) -> Verdict | None:
-    """The verdict of the first rule that holds; None if no rule speaks of this kind.
-
-    Rules for a kind replace all else that is known of it: where none holds it is progressing.
+    """Returns the verdict of the first matching rule; None if no rule is for this kind.
+    Rules for a kind replace the built-in ones: if none matches, the object is progressing.
     """
     api = api_of(live)
     mine = [rule for rule in rules if (rule.group, rule.kind) == (api.group, api.kind)]
@@ -41,7 +40,7 @@ def judge(live: KubeObject, rules: Sequence[HealthRule]) -> Verdict | None:
             found = find(live, steps_of(rule.message)) if rule.message else ""
             reason = "" if rule.health in _FINE else rule.health.name.title()
             return Verdict(rule.health, "" if found is MISSING else _text(found), reason)
-    return Verdict(Health.PROGRESSING, "no rule of health holds yet", "Rules") if mine else None
+    return Verdict(Health.PROGRESSING, "no health rule matches yet", "Rules") if mine else None
 
 
 def _holds(condition: FieldCondition, live: KubeObject) -> bool:

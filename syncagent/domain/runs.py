@@ -1,4 +1,4 @@
-"""What must be known of one sync after a restart: which hooks have run, since when is waited."""
+"""Persistent state of one sync: hooks that have run, and the start of the present wait."""
 
 from dataclasses import dataclass, field
 
@@ -7,13 +7,13 @@ from syncagent.domain.objects import ObjectRef
 
 @dataclass(slots=True)
 class Run:
-    """The sync of one digest, begun at sequence `began`; `sequence` is the newest that asks for it.
-
-    `first`: nothing of the service was applied before. `begun` names the hooks whose object was
-    made; `ended` tells of each that has ended why it failed, empty if it did not; `attempt` counts
-    how often failed ones were let run again. `made` are objects of hooks that may still exist.
-    `gate` is what is waited for, since `since_ms` (milliseconds since 1970). `broken`: the sync
-    has failed, the hooks for that have their turn. `stopped`: somebody has put an end to it.
+    """The sync of one digest, begun at sequence `began`; `sequence` is the newest one that requests
+    it.
+    `first`: nothing of the service was applied before. `begun`: hooks whose object was created.
+    `ended`: failure reason of each hook that has ended, empty for success. `attempt`: number of
+    repetitions of failed hooks. `made`: hook objects that may still exist. `gate`: the present
+    wait, since `since_ms` (milliseconds since 1970). `broken`: the sync has failed and its
+    sync-fail hooks run. `stopped`: a person has terminated the sync.
     """
 
     service_id: str
@@ -32,11 +32,11 @@ class Run:
 
     @property
     def mark(self) -> str:
-        """What this run's objects of hooks bear."""
+        """Value of the annotation on this run's hook objects."""
         return f"{self.service_id}.{self.began}"
 
     def again(self, sequence: int) -> None:
-        """Let failed hooks, and waiting that took too long, have another try."""
+        """Retries failed hooks, and waits that timed out."""
         self.sequence = sequence
         if self.broken or self.stopped:
             self.attempt += 1
@@ -46,7 +46,9 @@ class Run:
 
 
 def run_for(stored: Run | None, service_id: str, digest: str, sequence: int, first: bool) -> Run:
-    """The run that brings a service to a digest: the stored one goes on, or a new one begins."""
+    """Returns the run that brings a service to a digest: continues the stored one, or begins
+    another.
+    """
     if stored is None or stored.digest != digest:
         made = dict(stored.made) if stored else {}
         return Run(service_id, digest, sequence, sequence, first, made=made)

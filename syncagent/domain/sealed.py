@@ -1,4 +1,4 @@
-"""Objects that name sealed values: which ones they need, and the object with them filled in."""
+"""Objects with placeholders for sealed values, and the substitution of these values."""
 
 import base64
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ Boxes = tuple[Box, ...]
 
 
 def with_boxes(raw: KubeObject, text: bytes, spec: ServiceSpec) -> tuple[KubeObject, Boxes]:
-    """An object as it is kept, and the boxes that it needs; `text` is the object as bytes.
-
-    Invalid: it names a value where none may be, or one that was not given, or is encrypted where
-    no agent opens it.
+    """Returns an object with placeholders and the sealed values it needs; `text` is the object as
+    bytes.
+    Invalid: a placeholder is in a wrong place, a value is missing, or an encrypted field is
+    unsupported.
     """
     given = _given(raw, text, spec)
     plain, encrypted = set_apart(raw, text)
@@ -27,17 +27,17 @@ def with_boxes(raw: KubeObject, text: bytes, spec: ServiceSpec) -> tuple[KubeObj
 def _given(raw: KubeObject, text: bytes, spec: ServiceSpec) -> Boxes:
     if MARK not in text:
         return ()
-    given = {one.name: one for one in spec.secrets}
+    given = {secret.name: secret for secret in spec.secrets}
     needed = sorted(names_in(raw))
     if missing := [name for name in needed if name not in given]:
-        raise Invalid(f"the secrets {', '.join(missing)} were not given to this service")
+        raise Invalid(f"the service has no access to the secrets {', '.join(missing)}")
     return tuple(given[name] for name in needed)
 
 
 def filled(body: KubeObject, values: Mapping[str, bytes]) -> KubeObject:
-    """A copy of a manifest's body with its values; Invalid as for `fleet.sealing.fill`.
-
-    The body has what was named amid text in `data` too, as text: there drift is seen.
+    """Copies a manifest's body with its values filled in. Invalid: see `fleet.sealing.fill`.
+    Placeholders inside longer text are also in `data`, as text, where drift detection compares
+    them.
     """
     data = body.get("data") or {}
     texts = {k: v for k, v in data.items() if _names_amid_text(v)}

@@ -1,4 +1,4 @@
-"""What the control plane wants of this cluster, and how far that has come."""
+"""Desired state of the cluster's services, and their status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from syncagent.domain.objects import ObjectKey, ObjectRef
 
 
 class DriftPolicy(StrEnum):
-    """What to do when somebody else changes an owned object."""
+    """Reaction to changes of an owned object by others."""
 
     HEAL = "heal"
     REPORT = "report"
@@ -21,7 +21,7 @@ class DriftPolicy(StrEnum):
 
 
 class Removal(StrEnum):
-    """What becomes of the objects of a service that is to go."""
+    """Treatment of the objects of a service that is removed."""
 
     CASCADE = "cascade"
     ORPHAN = "orphan"
@@ -29,9 +29,9 @@ class Removal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IgnoredDifference:
-    """Fields of matching objects that others may set; an empty selector matches all.
-
-    `pointers` are RFC 6901, `managers` names of field managers.
+    """Ignored difference: fields of matching objects that others may set; an empty selector matches
+    all.
+    `pointers` are RFC 6901; `managers` are names of field managers.
     """
 
     group: str = ""
@@ -44,7 +44,7 @@ class IgnoredDifference:
 
 @dataclass(frozen=True, slots=True)
 class FieldCondition:
-    """The text at `pointer` (RFC 6901) is one of these."""
+    """Condition that the text at `pointer` (RFC 6901) equals one of `any_of`."""
 
     pointer: str
     any_of: tuple[str, ...]
@@ -52,9 +52,8 @@ class FieldCondition:
 
 @dataclass(frozen=True, slots=True)
 class HealthRule:
-    """The health of a kind's objects of which all `conditions` hold; the first such rule counts.
-
-    `message` points to the text that says why.
+    """Health of objects of a kind that meet all `conditions`; the first matching rule applies.
+    `message` points to the text of the reason.
     """
 
     group: str
@@ -66,10 +65,9 @@ class HealthRule:
 
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """How a service is applied; `force` takes fields over from other field managers.
-
-    `wave_timeout_s` and `deletion_budget`: 0 means the agent's default. `confirmed` are the
-    deletions that a person has confirmed, for this sequence only.
+    """Sync options of a service; `force` takes fields over from other field managers.
+    `wave_timeout_s` and `deletion_budget`: 0 means the agent's default. `confirmed`: the deletions
+    that a person has confirmed for this sequence.
     """
 
     create_namespace: bool = False
@@ -90,7 +88,7 @@ class SyncOptions:
 
 @dataclass(frozen=True, slots=True)
 class MetricCheck:
-    """An instant query in PromQL that has to hold, asked of `namespace/service:port`."""
+    """A PromQL instant query that must hold, sent to `namespace/service:port`."""
 
     address: str
     query: str
@@ -100,9 +98,9 @@ class MetricCheck:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """When a bundle is good: healthy for `soak_s`, with `max_restarts` of containers at most.
-
-    `lifted`: a person wants what was found to be bad tried once more.
+    """Conditions of a good bundle: healthy for `soak_s` seconds with at most `max_restarts`
+    restarts.
+    `lifted`: a person wants to retry a bundle that was found bad.
     """
 
     soak_s: int
@@ -113,9 +111,8 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The end of a trial: the bundle is good, or the `reason` why not.
-
-    `instead` is the bundle that is gone back to; empty: there is none.
+    """Result of a verification: the bundle is good, or the `reason` why it is not.
+    `instead`: the bundle of the rollback; empty if there is none.
     """
 
     service_id: str
@@ -128,9 +125,8 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
-    """One service as it should be: the bundle `digest` of `size` bytes in `namespace`.
-
-    `attestation` says where the bundle is from, `secrets` are the values that it names.
+    """Spec of one service: the bundle `digest` of `size` bytes in `namespace`.
+    `attestation` proves the bundle's origin; `secrets` are the values for its placeholders.
     """
 
     name: str
@@ -145,10 +141,9 @@ class ServiceSpec:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """The newest word on one service: a spec, or how to remove it. Higher sequences win.
-
-    `confirmed` are the deletions of a removal that a person has confirmed; a spec has its own.
-    With a `verification` the agent finds out whether a spec's bundle is good.
+    """Desired state of one service: a spec or a removal. Higher sequences win.
+    `confirmed`: the confirmed deletions of a removal; a spec has its own. `verification`: the agent
+    verifies the spec's bundle.
     """
 
     service_id: str
@@ -160,13 +155,13 @@ class Desired:
 
     @property
     def agreed(self) -> frozenset[ObjectKey]:
-        """The objects whose deletion a person has confirmed, for this sequence."""
+        """The objects whose deletion a person has confirmed for this sequence."""
         named = self.spec.options.confirmed if self.spec else self.confirmed
         return frozenset(ref.key for ref in named)
 
 
 class Phase(StrEnum):
-    """How far a service is; see the wire's Phase."""
+    """Phase of a service; see Phase in the wire format."""
 
     FETCHING = "fetching"
     APPLYING = "applying"
@@ -180,7 +175,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why something is not as desired, for people; `ref` is None if it concerns the whole."""
+    """Reason why something is not in sync, for people; `ref` is None for the whole service."""
 
     message: str
     reason: str = ""
@@ -189,7 +184,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Stamps:
-    """When each stage of one sequence was done, milliseconds since 1970; 0: not yet."""
+    """Completion times of the stages of one sequence, milliseconds since 1970; 0 if not reached."""
 
     received: int = 0
     fetched: int = 0
@@ -199,10 +194,9 @@ class Stamps:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is said upwards about a service.
-
-    `awaiting` are deletions that a person must confirm, `message` says what is going on, `planned`
-    what a dry run would do; None: it is none, or has not come to its end.
+    """Reported status of a service.
+    `awaiting`: deletions that a person must confirm. `message`: the present activity. `planned`:
+    result of a dry run; None if it is not one or has not finished.
     """
 
     service_id: str

@@ -1,4 +1,4 @@
-"""What controllers that are not ours have made: whose each object is, and nothing else of it."""
+"""Unmanaged children: objects of controllers that are not ours, with nothing but their owner."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ Place = tuple[Api, str]
 
 @dataclass(slots=True)
 class Strays:
-    """Owners by uid, as their children name them: who becomes ours later brings them along."""
+    """Owners of unmanaged children by uid, in case an owner becomes ours later."""
 
     _owners: dict[ObjectKey, str] = field(default_factory=dict)
     _places: dict[str, dict[Place, int]] = field(default_factory=dict)
 
     def put(self, key: ObjectKey, api: Api, owner_uid: str) -> None:
-        """An object belongs to an owner that is not ours."""
+        """Records an object of an owner that is not ours."""
         if self._owners.get(key) == owner_uid:
             return
         self.drop(key, api)
@@ -26,7 +26,7 @@ class Strays:
         places[place] = places.get(place, 0) + 1
 
     def drop(self, key: ObjectKey, api: Api) -> None:
-        """An object has gone, or is ours now."""
+        """Removes an object that is gone or ours now."""
         owner_uid = self._owners.pop(key, None)
         if owner_uid is None:
             return
@@ -38,14 +38,16 @@ class Strays:
             del self._places[owner_uid]
 
     def keep_only(self, api: Api, namespace: str, keys: Collection[ObjectKey]) -> None:
-        """Forget all others of a kind in a namespace; of all namespaces if it is empty."""
+        """Removes all other objects of a kind in a namespace, or in all namespaces if it is
+        empty.
+        """
         for key in list(self._owners):
             within = key[:2] == (api.group, api.kind) and namespace in ("", key[2])
             if within and key not in keys:
                 self.drop(key, api)
 
     def places_of(self, owner_uid: str) -> list[Place]:
-        """Where children of an owner are."""
+        """Lists the kinds and namespaces of an owner's children."""
         return list(self._places.get(owner_uid, ()))
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""A service's phase from its parts."""
+"""Summary of a service's phase from its components."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ MAX_PROBLEMS = 100
 def summarize(
     components: Iterable[Component], failures: Iterable[Problem]
 ) -> tuple[Phase, tuple[Problem, ...]]:
-    """Phase and problems of a service whose bundle was applied, except for `failures`."""
+    """Computes phase and problems of a service whose bundle was applied, except for `failures`."""
     failed = list(failures)
     sick = [c for c in components if c.health == Health.FAILED]
     waiting = any(c.health in (Health.PROGRESSING, Health.MISSING) for c in components)

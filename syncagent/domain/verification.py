@@ -1,4 +1,4 @@
-"""Whether a bundle is good: found out by the agent itself, from what it sees after applying it."""
+"""Verification of bundles by the agent, from its observations after the apply."""
 
 import math
 from collections.abc import Mapping
@@ -7,16 +7,16 @@ from enum import StrEnum
 
 from syncagent.domain.services import Desired, MetricCheck, Phase, Verification
 
-# So long beyond the soak time may it take to become, and to stay, healthy.
+# Time beyond the soak time to become healthy.
 PATIENCE_MS = 900_000
-# A metric that is read while it is gathered may be wrong once.
+# A metric may be wrong once if it is read while it is being collected.
 _BREACHES = 2
-# What fails for less long may have been a server that was busy, or a container's first try.
+# A shorter failure may be a busy server or a container's first start.
 _FAILING_MS = 20_000
 
 
 class Finding(StrEnum):
-    """What is known of a bundle on trial."""
+    """Result of a verification so far."""
 
     PENDING = "pending"
     GOOD = "good"
@@ -25,11 +25,11 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The bundle `digest` on trial since `begun_ms`, healthy since `since_ms` (0: it is not).
-
-    `good` is the newest desired state that was found good, `bad` the digest last found bad, and
-    `reason` why. `restarts` are those of containers by pod (uid) when the trial began, `breaches`
-    how often in a row the metric did not hold, `failing_ms` since when it fails (0: it does not).
+    """Verification of the bundle `digest` since `begun_ms`, healthy since `since_ms` (0: not
+    healthy).
+    `good`: the newest verified desired state. `bad`: the digest that last failed, and `reason` why.
+    `restarts`: container restarts by pod uid at the beginning. `breaches`: consecutive failures of
+    the metric. `failing_ms`: time of the first failure (0: none).
     """
 
     service_id: str
@@ -44,18 +44,18 @@ class Trial:
     failing_ms: int = 0
 
     def is_decided(self, digest: str) -> bool:
-        """Whether this bundle was found good or bad before."""
+        """Reports whether this bundle was decided before."""
         good = self.good.spec.digest if self.good and self.good.spec else ""
         return digest in (good, self.bad)
 
     def begin(self, digest: str, now_ms: int, restarts: Mapping[str, int]) -> "Trial":
-        """Another bundle is on trial from now on."""
+        """Begins the verification of another bundle."""
         return Trial(
             self.service_id, digest, now_ms, 0, self.good, self.bad, self.reason, dict(restarts)
         )
 
     def decided(self, desired: Desired, finding: Finding, reason: str) -> "Trial":
-        """The trial of what is desired has ended."""
+        """Ends the verification of the desired state."""
         assert desired.spec is not None
         if finding == Finding.GOOD:
             return Trial(self.service_id, good=desired)
@@ -64,7 +64,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A service as it is now; `metric` is None where its query says nothing."""
+    """Observed state of a service; `metric` is None if the query has no result."""
 
     phase: Phase
     why: str
@@ -75,13 +75,17 @@ class Observed:
 def judge(
     trial: Trial, policy: Verification, seen: Observed, now_ms: int
 ) -> tuple[Trial, Finding, str]:
-    """The trial after another look, what is known by now, and the reason if it is bad."""
+    """Judges an observation; returns the new state, the finding, and the reason of a bad one."""
     failing = seen.phase in (Phase.FAILED, Phase.DEGRADED)
     trial = replace(trial, failing_ms=(trial.failing_ms or now_ms) if failing else 0)
     if failing and now_ms - trial.failing_ms >= _FAILING_MS:
         return trial, Finding.BAD, seen.why
     if (more := _more(trial.restarts, seen.restarts)) > policy.max_restarts:
-        return trial, Finding.BAD, f"{more} restarts of containers; {policy.max_restarts} at most"
+        return (
+            trial,
+            Finding.BAD,
+            f"{more} container restarts, more than the limit of {policy.max_restarts}",
+        )
     if seen.phase == Phase.HEALTHY:
         trial = replace(trial, since_ms=trial.since_ms or now_ms)
     else:
@@ -103,7 +107,7 @@ def _more(before: Mapping[str, int], now: Mapping[str, int]) -> int:
 
 
 def _holds(check: MetricCheck | None, value: float | None) -> bool | None:
-    """None: nothing can be said."""
+    """Evaluates the check; None: the value is unknown."""
     if check is None:
         return True
     if value is None or math.isnan(value):
@@ -118,5 +122,5 @@ def _told(check: MetricCheck | None) -> str:
 
 def _overdue(policy: Verification, seen: Observed) -> str:
     if seen.phase == Phase.HEALTHY and policy.metric is not None:
-        return f"{_told(policy.metric)}: the query says nothing"
-    return f"was not healthy for {policy.soak_s} s within the time for it"
+        return f"{_told(policy.metric)}: the query has no result"
+    return f"was not healthy for {policy.soak_s} s before the verification timed out"

@@ -1,6 +1,5 @@
-"""In which order objects are applied; deletion goes the other way round.
-
-First by the wave that an annotation gives, then by kind.
+"""Order in which objects are applied; deletion uses the reverse order.
+The wave from an annotation comes first, then the kind.
 """
 
 from collections.abc import Iterable
@@ -29,7 +28,7 @@ _CONFIGURATION = {
     "ClusterRoleBinding",
     "Service",
 }
-# These change what the API server accepts, so what they point to must be there before.
+# These change what the API server accepts, so their targets must exist first.
 _INTERCEPTING = {
     "APIService",
     "MutatingWebhookConfiguration",
@@ -65,7 +64,7 @@ Item = TypeVar("Item", bound=Waved)
 
 
 def wave_of(ref: ObjectRef) -> int:
-    """The wave of a kind: foundations 0, configuration 1, all else 2, interceptors 3."""
+    """Returns the wave of a kind: foundations 0, configuration 1, all else 2, interceptors 3."""
     if ref.group not in _BUILT_IN:
         return 2
     if ref.kind in _FOUNDATION:
@@ -76,6 +75,6 @@ def wave_of(ref: ObjectRef) -> int:
 
 
 def in_waves(items: Iterable[Item]) -> list[list[Item]]:
-    """The items wave by wave; within a wave in the order in which they came."""
+    """Groups items by wave, and keeps their order within a wave."""
     ordered = sorted(items, key=lambda item: item.wave)
     return [list(wave) for _, wave in groupby(ordered, key=lambda item: item.wave)]

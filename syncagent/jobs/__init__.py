@@ -1,4 +1,4 @@
-"""Jobs that the control plane asks for: run once by name, watched to their end, told durably.
-
-Knows Kubernetes' Job and Pod by the port `JobCluster`; speaks to no server and no disk itself.
+"""Jobs that the control plane requests: run once by name, watched to their end, reported durably.
+This package uses Kubernetes' Job and Pod through the port `JobCluster`, without server or disk
+access of its own.
 """

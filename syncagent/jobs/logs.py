@@ -1,4 +1,4 @@
-"""Logs of jobs: the end of them for keeps, and whole lines as they come."""
+"""Logs of jobs: their tails for storage, and complete lines as they arrive."""
 
 from collections.abc import Collection, Sequence
 
@@ -18,7 +18,7 @@ _PIECE_BYTES = 32 * 1024
 
 
 async def tail_of(cluster: JobCluster, pods: Sequence[KubeObject]) -> str:
-    """The ends of the logs of the newest pod's containers; what cannot be read is left out."""
+    """Reads the ends of the logs of the newest pod's containers; unreadable logs become a note."""
     if not pods:
         return ""
     pod = pods[-1]
@@ -34,12 +34,14 @@ async def tail_of(cluster: JobCluster, pods: Sequence[KubeObject]) -> str:
 
 
 def _whole_lines(text: str, most: int) -> str:
-    """Without the rest of a line that was cut: half a secret would not be masked."""
+    """Drops a partial first line: masking would miss half of a secret."""
     return text if len(text.encode()) < most else text.partition("\n")[2] or text
 
 
 class Follower:
-    """Sends a job's log while it runs: the first container of each pod, once, in whole lines."""
+    """Streams a job's log while it runs: the first container of each pod, once, in complete
+    lines.
+    """
 
     def __init__(
         self, cluster: JobCluster, live: LiveLog, command_id: str, values: Collection[str]
@@ -52,7 +54,7 @@ class Follower:
         self._offset = 0
 
     def look(self, pods: Sequence[KubeObject], tasks: Tasks) -> None:
-        """Begin to follow pods that have begun to run."""
+        """Starts to follow pods that have started."""
         for pod in pods:
             ref, names = ref_of(pod), containers_of(pod)
             if names and ref not in self._followed:

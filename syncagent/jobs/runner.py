@@ -1,8 +1,7 @@
-"""Runs jobs: each once, whatever is killed or cut meanwhile.
-
-The order makes it so: remembered on disk, created by name, watched, the end written to disk and
-to the outbox, then the command answered. A job whose creation was remembered is never created
-again, even if somebody has deleted it.
+"""Runs each job exactly once, despite crashes and lost connections.
+The order ensures this: store the job on disk, create it by name, watch it, write its end to disk
+and to the outbox, then answer the command. A job whose creation was stored is never created again,
+even after somebody has deleted it.
 """
 
 import asyncio
@@ -36,11 +35,11 @@ log = structlog.get_logger(__name__)
 
 _FIRST_LOOK_S = 0.5
 _SLOWEST_LOOK_S = 5.0
-# The API server ends a job by its own deadline; this is only the net beneath it.
+# The API server enforces the job's own deadline; this is only a fallback.
 _GRACE_S = 30
 _KEPT_MS = 24 * 3600 * 1000
 _TIDY_EVERY_S = 600.0
-# Answers that may be another soon: of a server in trouble, or of one where rights are changed.
+# Temporary errors: server failures, or permissions that are being changed.
 _FAULTS = frozenset(range(500, 600))
 _REFUSALS = _FAULTS | {403, 409}
 _FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
@@ -48,7 +47,7 @@ _FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
 
 @dataclass(slots=True)
 class _Running:
-    """A job on its way; `values` are its opened secrets, in memory only."""
+    """A running job; `values` are its opened secrets, in memory only."""
 
     spec: JobSpec
     status: JobStatus
@@ -58,15 +57,14 @@ class _Running:
 
     @property
     def deadline_ms(self) -> int:
-        """When it is given up; milliseconds since 1970."""
+        """Time when the job is abandoned, in milliseconds since 1970."""
         return self.status.started_ms + (self.spec.timeout_s + _GRACE_S) * 1000
 
 
 class JobRunner:
-    """Fills in `ports.Jobs`.
-
-    `allowed` raises Invalid for a job, by all objects that it would create, that is not to run
-    here; nothing but these is ever written. What the agent itself asks for is not asked about.
+    """Implements `ports.Jobs`.
+    `allowed` gets all objects that a job would create, and raises Invalid if the job must not run
+    here; the runner writes no other objects. Jobs of the agent itself are not checked.
     """
 
     def __init__(
@@ -91,22 +89,22 @@ class JobRunner:
 
     @property
     def running(self) -> int:
-        """How many jobs have not ended."""
+        """Number of unfinished jobs."""
         return len(self._running)
 
     def start(self) -> None:
-        """Take up the jobs that had not ended."""
+        """Resumes the unfinished jobs."""
         for spec, status in self._memory.jobs():
             if status.phase not in _FINAL:
                 self._begin(spec, status)
         self._tasks.forever("tidy", self._tidy())
 
     async def stop(self) -> None:
-        """Leave all jobs to themselves; they are taken up at the next start."""
+        """Stops watching jobs; the next start resumes them."""
         await self._tasks.stop()
 
     def run(self, spec: JobSpec) -> None:
-        """Run a job, or say again what became of it. Unavailable: it could not be remembered."""
+        """Runs a job, or reports its end again. Unavailable: the job could not be stored."""
         known = self._memory.job(spec.command_id)
         if known is None:
             status = JobStatus(spec.command_id, JobPhase.PENDING)
@@ -116,74 +114,76 @@ class JobRunner:
             self._tell_end(known)
 
     def cancel(self, command_id: str, job_id: str) -> None:
-        """End a job; its answer is told as that of any job."""
+        """Cancels a job; its result is reported like that of any job."""
         known, running = self._memory.job(job_id), self._running.get(job_id)
         if running is not None:
             running.cancelled.set()
         outcome = Outcome.SUCCEEDED if known is not None else Outcome.REFUSED
-        message = "" if known is not None else "there is no such job here"
+        message = "" if known is not None else "the agent knows no such job"
         self._reports.done(CommandDone(command_id, outcome, message))
 
     def _begin(self, spec: JobSpec, status: JobStatus) -> None:
         if spec.command_id not in self._running:
-            one = _Running(spec, status, {}, asyncio.Event())
-            self._running[spec.command_id] = one
-            self._tasks.spawn("job", self._carry_out(one))
+            job = _Running(spec, status, {}, asyncio.Event())
+            self._running[spec.command_id] = job
+            self._tasks.spawn("job", self._carry_out(job))
 
-    async def _carry_out(self, one: _Running) -> None:
+    async def _carry_out(self, job: _Running) -> None:
         try:
-            end = await self._whole(one)
+            end = await self._whole(job)
         except (Invalid, Refused) as error:
-            end = replace(one.status, phase=JobPhase.FAILED, message=error.message)
+            end = replace(job.status, phase=JobPhase.FAILED, message=error.message)
         except Exception:
-            log.exception("job failed here", job=one.spec.command_id)
+            log.exception("job failed here", job=job.spec.command_id)
             message = "internal error of the agent; see its log"
-            end = replace(one.status, phase=JobPhase.FAILED, message=message)
+            end = replace(job.status, phase=JobPhase.FAILED, message=message)
         finally:
-            self._running.pop(one.spec.command_id, None)
-        await self._tidy_secret(one)
-        end = replace(end, finished_ms=self._now_ms(), message=self._masked(one, end.message))
-        await self._keep_end(one, end)
+            self._running.pop(job.spec.command_id, None)
+        await self._tidy_secret(job)
+        end = replace(end, finished_ms=self._now_ms(), message=self._masked(job, end.message))
+        await self._keep_end(job, end)
 
-    async def _keep_end(self, one: _Running, end: JobStatus) -> None:
+    async def _keep_end(self, job: _Running, end: JobStatus) -> None:
         backoff = Backoff(first=1.0, limit=30.0)
         while True:
             try:
-                self._memory.keep(one.spec, end)
+                self._memory.keep(job.spec, end)
                 self._tell_end(end)
                 return
             except Unavailable as error:
-                log.error("a job's end cannot be kept", job=end.command_id, error=error.message)
+                log.error("a job's end cannot be stored", job=end.command_id, error=error.message)
                 await self._clock.sleep(backoff.next())
 
-    async def _whole(self, one: _Running) -> JobStatus:
-        """Create the job unless that was done, follow it to its end; how it ended."""
-        body = job_object(one.spec)
-        if one.status.ref is None:
-            self._check(one.spec, ref_of(body))
-        opened = {s.name: self._key.open(s, one.spec.command_id) for s in one.spec.secrets}
-        one.values = {name: value.decode(errors="replace") for name, value in opened.items()}
-        if one.status.ref is None:
-            until = self._now_ms() + one.spec.timeout_s * 1000
-            await self._patiently(lambda: self._create(one, body), until, _FAULTS)
-            self._note(one, replace(one.status, ref=ref_of(body), started_ms=self._now_ms()))
-        return await self._watch(one, ref_of(body))
+    async def _whole(self, job: _Running) -> JobStatus:
+        """Creates the job unless it was created before, follows it, and returns its final
+        status.
+        """
+        body = job_object(job.spec)
+        if job.status.ref is None:
+            self._check(job.spec, ref_of(body))
+        opened = {s.name: self._key.open(s, job.spec.command_id) for s in job.spec.secrets}
+        job.values = {name: value.decode(errors="replace") for name, value in opened.items()}
+        if job.status.ref is None:
+            until = self._now_ms() + job.spec.timeout_s * 1000
+            await self._patiently(lambda: self._create(job, body), until, _FAULTS)
+            self._note(job, replace(job.status, ref=ref_of(body), started_ms=self._now_ms()))
+        return await self._watch(job, ref_of(body))
 
     def _check(self, spec: JobSpec, ref: ObjectRef) -> None:
         if not spec.own:
             self._allowed([ref, secret_ref(ref)] if spec.secrets else [ref])
 
-    async def _create(self, one: _Running, body: KubeObject) -> None:
+    async def _create(self, job: _Running, body: KubeObject) -> None:
         ref = ref_of(body)
-        if one.values:
-            secret = secret_object(ref, one.spec.command_id, one.values)
-            await self._create_ours(secret, one.spec.command_id)
-        live = await self._create_ours(body, one.spec.command_id)
-        if one.values:
+        if job.values:
+            secret = secret_object(ref, job.spec.command_id, job.values)
+            await self._create_ours(secret, job.spec.command_id)
+        live = await self._create_ours(body, job.spec.command_id)
+        if job.values:
             await self._cluster.merge(secret_ref(ref), owned_by(live))
 
     async def _create_ours(self, body: KubeObject, command_id: str) -> KubeObject:
-        """Create an object, or find that it was created before."""
+        """Creates an object, or returns the one that was created before."""
         try:
             return await self._cluster.create(ref_of(body), body)
         except Refused as error:
@@ -191,62 +191,64 @@ class JobRunner:
                 raise
         live = await self._cluster.get(ref_of(body))
         if live is None:
-            raise Unavailable("the object was there and has gone")
+            raise Unavailable("the object existed but was deleted meanwhile")
         if not is_ours(live, command_id):
             raise Invalid(f"{ref_of(body)} exists and is not this job")
         return live
 
-    async def _watch(self, one: _Running, ref: ObjectRef) -> JobStatus:
+    async def _watch(self, job: _Running, ref: ObjectRef) -> JobStatus:
         pace, follower = Backoff(first=_FIRST_LOOK_S, limit=_SLOWEST_LOOK_S), None
-        if one.spec.follow:
-            follower = Follower(self._cluster, self._live, one.spec.command_id, one.values.values())
+        if job.spec.follow:
+            follower = Follower(self._cluster, self._live, job.spec.command_id, job.values.values())
         while True:
             try:
                 live = await self._cluster.get(ref)
-                pods = await self._pods(one, ref) if live else []
+                pods = await self._pods(job, ref) if live else []
             except (Unavailable, Refused) as error:
-                self._give_up_late(one, error)
+                self._give_up_late(job, error)
                 await self._clock.sleep(pace.next())
                 continue
-            if live is None or not is_ours(live, one.spec.command_id):
-                return replace(one.status, phase=JobPhase.FAILED, message=f"{ref} was deleted")
+            if live is None or not is_ours(live, job.spec.command_id):
+                return replace(job.status, phase=JobPhase.FAILED, message=f"{ref} was deleted")
             seen = progress(live, pods)
             if follower is not None:
                 follower.look(pods, self._tasks)
             if seen.phase in _FINAL:
-                return await self._end(one, seen, pods)
-            if one.cancelled.is_set() or self._now_ms() > one.deadline_ms:
-                return await self._end_early(one, ref, live, pods)
-            self._note(one, replace(one.status, phase=seen.phase, message=seen.message))
-            await self._pause(one, pace.next())
+                return await self._end(job, seen, pods)
+            if job.cancelled.is_set() or self._now_ms() > job.deadline_ms:
+                return await self._end_early(job, ref, live, pods)
+            self._note(job, replace(job.status, phase=seen.phase, message=seen.message))
+            await self._pause(job, pace.next())
 
-    def _give_up_late(self, one: _Running, error: TowlineError) -> None:
-        """Raise Invalid for a refusal past the job's time; a server that is away is waited for."""
-        if isinstance(error, Refused) and self._now_ms() > one.deadline_ms:
-            raise Invalid(f"how it ended cannot be seen: {error.message}") from error
+    def _give_up_late(self, job: _Running, error: TowlineError) -> None:
+        """Raises Invalid for a refusal after the job's deadline; waits for an unreachable
+        server.
+        """
+        if isinstance(error, Refused) and self._now_ms() > job.deadline_ms:
+            raise Invalid(f"cannot read how the job ended: {error.message}") from error
 
-    async def _pods(self, one: _Running, ref: ObjectRef) -> list[KubeObject]:
-        """Its pods; none if they may not be seen even when the job's time is over."""
+    async def _pods(self, job: _Running, ref: ObjectRef) -> list[KubeObject]:
+        """Lists the job's pods; none if access is still refused after the job's deadline."""
         try:
             return await self._cluster.pods(ref)
         except Refused:
-            if self._now_ms() <= one.deadline_ms:
+            if self._now_ms() <= job.deadline_ms:
                 raise
             return []
 
-    async def _pause(self, one: _Running, seconds: float) -> None:
-        """Wait, or until the job is cancelled."""
+    async def _pause(self, job: _Running, seconds: float) -> None:
+        """Waits for some seconds, or until the job is cancelled."""
         sleeping = self._tasks.spawn("pause", self._clock.sleep(seconds))
-        cancelled = self._tasks.spawn("cancelled", one.cancelled.wait())
+        cancelled = self._tasks.spawn("cancelled", job.cancelled.wait())
         await asyncio.wait((sleeping, cancelled), return_when=asyncio.FIRST_COMPLETED)
         sleeping.cancel()
         cancelled.cancel()
 
-    async def _end(self, one: _Running, seen: Ended, pods: list[KubeObject]) -> JobStatus:
+    async def _end(self, job: _Running, seen: Ended, pods: list[KubeObject]) -> JobStatus:
         tail = await tail_of(self._cluster, pods)
-        values = one.values.values()
+        values = job.values.values()
         return replace(
-            one.status,
+            job.status,
             phase=seen.phase,
             message=seen.message,
             exit_code=seen.exit_code,
@@ -255,13 +257,13 @@ class JobRunner:
         )
 
     async def _end_early(
-        self, one: _Running, ref: ObjectRef, live: KubeObject, pods: list[KubeObject]
+        self, job: _Running, ref: ObjectRef, live: KubeObject, pods: list[KubeObject]
     ) -> JobStatus:
-        """Keep what it has said, then delete it."""
-        cancelled = one.cancelled.is_set()
-        message = "cancelled" if cancelled else f"not done within {one.spec.timeout_s} s"
+        """Stores the job's logs, then deletes it."""
+        cancelled = job.cancelled.is_set()
+        message = "cancelled" if cancelled else f"not done within {job.spec.timeout_s} s"
         phase = JobPhase.CANCELLED if cancelled else JobPhase.FAILED
-        end = await self._end(one, Ended(phase, message), pods)
+        end = await self._end(job, Ended(phase, message), pods)
         until = self._now_ms() + _GRACE_S * 1000
         await self._patiently(lambda: self._cluster.delete(ref, live), until, _REFUSALS)
         return end
@@ -269,7 +271,7 @@ class JobRunner:
     async def _patiently(
         self, work: Callable[[], Awaitable[object]], until_ms: int, statuses: Collection[int]
     ) -> None:
-        """Try again while the server is away, and until then after answers of these statuses."""
+        """Retries while the server is unreachable, and until the deadline after these statuses."""
         backoff = Backoff(first=0.5, limit=10.0)
         while True:
             try:
@@ -282,19 +284,21 @@ class JobRunner:
                 pass
             await self._clock.sleep(backoff.next())
 
-    def _note(self, one: _Running, status: JobStatus) -> None:
-        """Remember and tell how far a job is, if that is news."""
-        status = replace(status, message=self._masked(one, status.message))
-        if status == one.status and one.kept:
+    def _note(self, job: _Running, status: JobStatus) -> None:
+        """Stores and reports the status of a job if it has changed."""
+        status = replace(status, message=self._masked(job, status.message))
+        if status == job.status and job.kept:
             return
-        one.status, one.kept = status, False
+        job.status, job.kept = status, False
         try:
-            self._memory.keep(one.spec, status)
+            self._memory.keep(job.spec, status)
             self._reports.job(status)
         except Unavailable as error:
-            log.error("a job's state cannot be kept yet", job=one.spec.command_id, error=str(error))
+            log.error(
+                "a job's state cannot be stored yet", job=job.spec.command_id, error=str(error)
+            )
         else:
-            one.kept = True
+            job.kept = True
 
     def _tell_end(self, status: JobStatus) -> None:
         self._reports.job(status)
@@ -302,23 +306,25 @@ class JobRunner:
         outcome = Outcome.SUCCEEDED if good else Outcome.FAILED
         self._reports.done(CommandDone(status.command_id, outcome, status.message))
 
-    def _masked(self, one: _Running, message: str) -> str:
-        return masked(message, one.values.values())
+    def _masked(self, job: _Running, message: str) -> str:
+        return masked(message, job.values.values())
 
-    async def _tidy_secret(self, one: _Running) -> None:
-        """An ended job needs its secrets no more; where the job stays, they go with it."""
-        if not one.values:
+    async def _tidy_secret(self, job: _Running) -> None:
+        """Deletes the Secret of an ended job; elsewhere it is deleted with the job."""
+        if not job.values:
             return
-        ref = secret_ref(ref_of(job_object(one.spec)))
+        ref = secret_ref(ref_of(job_object(job.spec)))
         try:
             live = await self._cluster.get(ref)
-            if live is not None and is_ours(live, one.spec.command_id):
+            if live is not None and is_ours(live, job.spec.command_id):
                 await self._cluster.delete(ref, live)
         except TowlineError as error:
-            log.warning("a job's secrets stay", job=one.spec.command_id, error=error.message)
+            log.warning(
+                "a job's secrets cannot be deleted", job=job.spec.command_id, error=error.message
+            )
 
     async def _tidy(self) -> None:
-        """Forget jobs that ended a day ago, and remove their pods."""
+        """Removes jobs that ended a day ago, with their pods."""
         while True:
             await self._clock.sleep(_TIDY_EVERY_S)
             for _, status in self._memory.jobs():
@@ -332,7 +338,7 @@ class JobRunner:
                 await self._cluster.delete(status.ref, live)
             self._memory.forget_job(status.command_id)
         except TowlineError as error:
-            log.warning("an old job stays", job=status.command_id, error=error.message)
+            log.warning("an old job cannot be deleted", job=status.command_id, error=error.message)
 
     def _now_ms(self) -> int:
         return int(self._clock.now().timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""From what was asked for to the objects that are created, and what a job's pods say of it."""
+"""Objects of a job, built from its spec, and the status read from its pods."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,14 +15,14 @@ COMMAND_LABEL = "towline.dev/command"
 _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
 _KINDS = {("batch/v1", "Job"), ("v1", "Pod")}
 _KEPT_S = 24 * 3600
-# A Job that vanishes at its end cannot be told from one that somebody deleted.
+# A Job that vanishes at its end looks like one that somebody deleted.
 _LEAST_KEPT_S = 3600
 _MOST_OUTPUT = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a job is by what the API server shows of it; `phase` is final, or it goes on."""
+    """Status of a job as the API server shows it; `phase` is final or the job continues."""
 
     phase: JobPhase
     message: str = ""
@@ -31,15 +31,14 @@ class Ended:
 
 
 def job_object(spec: JobSpec) -> KubeObject:
-    """The Job or Pod as it is created. Invalid: it can be neither.
-
-    Its name comes from the command's id, so that the API server refuses to create it twice.
+    """Builds the Job or Pod to create. Invalid: the manifest is neither.
+    Its name contains the command's id, so that the API server refuses to create it twice.
     """
     if not _ID.fullmatch(spec.command_id):
         raise Invalid("the command's id cannot be part of a name")
     body = deepcopy(spec.manifest)
     if (body.get("apiVersion"), body.get("kind")) not in _KINDS:
-        raise Invalid("a job is a Job of batch/v1 or a Pod of v1")
+        raise Invalid("a job must be a Job of batch/v1 or a Pod of v1")
     meta = _member(body, "metadata")
     meta.pop("generateName", None)
     meta["name"] = name_of(spec.command_id)
@@ -54,7 +53,7 @@ def job_object(spec: JobSpec) -> KubeObject:
         _member(_member(template, "metadata"), "labels")[COMMAND_LABEL] = spec.command_id
         inner = _member(template, "spec")
     inner.setdefault("restartPolicy", "Never")
-    _name_secrets(inner, meta["name"], {one.name for one in spec.secrets})
+    _name_secrets(inner, meta["name"], {secret.name for secret in spec.secrets})
     return body
 
 
@@ -63,7 +62,7 @@ def name_of(command_id: str) -> str:
 
 
 def secret_object(ref: ObjectRef, command_id: str, values: Mapping[str, str]) -> KubeObject:
-    """The Secret that the job's environment refers to; it has the job's name."""
+    """Builds the Secret for the job's environment; it has the job's name."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -77,12 +76,12 @@ def secret_object(ref: ObjectRef, command_id: str, values: Mapping[str, str]) ->
 
 
 def secret_ref(job: ObjectRef) -> ObjectRef:
-    """Where that Secret is."""
+    """Returns the reference of that Secret."""
     return ObjectRef("", "v1", "Secret", job.namespace, job.name)
 
 
 def owned_by(live: KubeObject) -> KubeObject:
-    """A patch that lets an object go together with the job."""
+    """Builds a patch that makes the job the owner of an object."""
     ref = ref_of(live)
     owner = {
         "apiVersion": live["apiVersion"],
@@ -94,12 +93,12 @@ def owned_by(live: KubeObject) -> KubeObject:
 
 
 def is_ours(live: KubeObject, command_id: str) -> bool:
-    """Whether an object of the job's name is the job."""
+    """Reports whether an object with the job's name belongs to this job."""
     return (metadata_of(live).get("labels") or {}).get(COMMAND_LABEL) == command_id
 
 
 def progress(live: KubeObject, pods: Iterable[KubeObject]) -> Ended:
-    """How far a job is."""
+    """Reads the status of a job."""
     if live.get("kind") == "Pod":
         return _of_pod(live)
     status = live.get("status") or {}
@@ -117,33 +116,33 @@ def progress(live: KubeObject, pods: Iterable[KubeObject]) -> Ended:
 
 
 def outputs_of(pods: Iterable[KubeObject]) -> dict[str, str]:
-    """What containers wrote to their termination logs, by container; the newest pod's counts."""
+    """Reads the termination messages by container; those of the newest pod take precedence."""
     found: dict[str, str] = {}
     for pod in pods:
-        for one in (pod.get("status") or {}).get("containerStatuses") or ():
-            text = _terminated(one).get("message")
+        for status in (pod.get("status") or {}).get("containerStatuses") or ():
+            text = _terminated(status).get("message")
             if text:
-                found[one["name"]] = text[:_MOST_OUTPUT]
+                found[status["name"]] = text[:_MOST_OUTPUT]
     return found
 
 
 def containers_of(pod: KubeObject) -> list[str]:
-    """Names of a pod's containers that have begun, in their order."""
+    """Lists the names of a pod's started containers in order."""
     states = (pod.get("status") or {}).get("containerStatuses") or ()
     begun = {s["name"] for s in states if not (s.get("state") or {}).get("waiting")}
     listed = (pod.get("spec") or {}).get("containers") or ()
-    return [one["name"] for one in listed if one["name"] in begun]
+    return [container["name"] for container in listed if container["name"] in begun]
 
 
 def _of_pod(pod: KubeObject) -> Ended:
     status = pod.get("status") or {}
     states = status.get("containerStatuses") or ()
-    code = max((_terminated(one).get("exitCode") or 0 for one in states), default=0)
+    code = max((_terminated(status).get("exitCode") or 0 for status in states), default=0)
     match status.get("phase"):
         case "Succeeded":
             return Ended(JobPhase.SUCCEEDED)
         case "Failed":
-            reasons = [_terminated(one).get("reason") for one in states]
+            reasons = [_terminated(status).get("reason") for status in states]
             why = status.get("message") or status.get("reason") or next(filter(None, reasons), "")
             return Ended(JobPhase.FAILED, f"{why or 'the pod failed'} (exit code {code})", code)
         case "Running":
@@ -152,7 +151,7 @@ def _of_pod(pod: KubeObject) -> Ended:
 
 
 def _waiting(pod: KubeObject) -> str:
-    """Why a pod does not run: a container waits, or no node takes it."""
+    """Reason why a pod does not run: a waiting container, or no suitable node."""
     status = pod.get("status") or {}
     for one in status.get("containerStatuses") or ():
         waits = (one.get("state") or {}).get("waiting") or {}
@@ -169,7 +168,7 @@ def _terminated(container: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _name_secrets(pod: dict[str, Any], secret: str, given: set[str]) -> None:
-    """Environment variables that are a placeholder become references to the job's Secret."""
+    """Turns environment variables with a placeholder into references to the job's Secret."""
     for kind in ("initContainers", "containers"):
         for container in pod.get(kind) or ():
             for variable in container.get("env") or ():
@@ -182,9 +181,7 @@ def _name_secret(variable: dict[str, Any], secret: str, given: set[str]) -> None
         return
     name = next((name for name in given if text == placeholder(name)), None)
     if name is None:
-        raise Invalid(
-            f"{variable.get('name')} names a secret that was not given, or has text around it"
-        )
+        raise Invalid(f"{variable.get('name')} refers to an unknown secret, or has text around it")
     del variable["value"]
     variable["valueFrom"] = {"secretKeyRef": {"name": secret, "key": name}}
 

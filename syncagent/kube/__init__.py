@@ -1,4 +1,3 @@
 """The API server of this cluster: credentials, discovery, requests, watches.
-
-The only room that speaks HTTP to Kubernetes; it knows nothing of services and bundles.
+Only this package speaks HTTP to Kubernetes; it knows nothing of services and bundles.
 """

@@ -1,5 +1,4 @@
-"""Where the API server is and how the agent proves itself to it.
-
+"""Address of the API server, and the agent's credentials for it.
 In a cluster: the service account's files, whose token Kubernetes renews in place. Outside: a
 kubeconfig with certificates, a token, a token file or an exec plugin
 (client.authentication.k8s.io/v1).
@@ -32,7 +31,7 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 class Token:
-    """A bearer token, asked for again when its source says it has aged."""
+    """A bearer token, renewed from its source when it expires."""
 
     def __init__(self, source: Source, clock: Clock) -> None:
         self._source = source
@@ -49,16 +48,15 @@ class Token:
             return self._current[0]
 
     def expire(self) -> None:
-        """The API server refused it: ask again next time."""
+        """Marks the token as expired after the API server refused it."""
         self._current = None
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A server (`https://host:port`, possibly with a path) and the means to speak to it.
-
-    `certified`: `tls` holds a client certificate, so whatever is sent through it has its rights.
-    `renew` reads authorities and certificates again, which may have been rotated since.
+    """A server (`https://host:port`, possibly with a path) and the credentials for it.
+    `certified`: `tls` has a client certificate, so every request over it has its permissions.
+    `renew` reads authorities and certificates again, which may have been rotated.
     """
 
     server: str
@@ -68,17 +66,17 @@ class Access:
     renew: Callable[[], ssl.SSLContext] | None = None
 
     async def headers(self) -> dict[str, str]:
-        """The headers that authenticate a request."""
+        """Returns the headers that authenticate a request."""
         return {"Authorization": f"Bearer {await self.token.get()}"} if self.token else {}
 
 
 def in_cluster(
     clock: Clock, environ: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT
 ) -> Access:
-    """Access from the service account of this pod. Invalid: not in a cluster."""
+    """Reads the access from this pod's service account. Invalid: not in a cluster."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port or not (folder / "token").exists():
-        raise Invalid("not inside a cluster and no kubeconfig given: name one")
+        raise Invalid("not inside a cluster: specify a kubeconfig")
     address = f"[{host}]" if ":" in host else host
 
     def trust() -> ssl.SSLContext:
@@ -89,7 +87,7 @@ def in_cluster(
 
 
 def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> Access:
-    """Access as a kubeconfig describes it. Invalid: the file or the context is not usable."""
+    """Reads the access from a kubeconfig. Invalid: the file or the context is not usable."""
     cluster, user = _read(path, context)
     base, server = path.parent, cluster["server"].rstrip("/")
     source = _token_source(user, base, clock)
@@ -104,7 +102,7 @@ def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> Access:
 
 
 def _read(path: Path, context: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The cluster and the user of a context. Invalid."""
+    """Reads the cluster and the user of a context. Invalid."""
     try:
         config = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
         name = context or config["current-context"]
@@ -139,7 +137,9 @@ def _tls(cluster: dict[str, Any], user: dict[str, Any], base: Path) -> ssl.SSLCo
 
 
 def _load_pair(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Give the context a client certificate; it only reads files, so they exist for a moment."""
+    """Loads a client certificate; the SSL module reads only files, so a temporary one is
+    written.
+    """
     with tempfile.TemporaryDirectory(prefix="agent-") as folder:
         pair = Path(folder) / "pair.pem"
         pair.touch(mode=0o600)
@@ -205,4 +205,4 @@ def _credential(command: str, output: bytes, clock: Clock) -> Bearer:
         expires = datetime.fromisoformat(until) if until else clock.now() + timedelta(minutes=5)
         return status["token"], expires
     except (ValueError, KeyError, TypeError) as error:
-        raise Unavailable(f"{command} gave no usable credential") from error
+        raise Unavailable(f"{command} returned no usable credential") from error

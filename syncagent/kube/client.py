@@ -1,4 +1,6 @@
-"""Requests to the API server: bounded, retried when it asks for that, errors in its own words."""
+"""Requests to the API server: limited in number, retried on its request, with its own error
+messages.
+"""
 
 import asyncio
 import random
@@ -31,7 +33,7 @@ _TRIES = 4
 _OVERLOADED = {429, 503, 504}
 _TIMEOUT_S = 60.0
 _PING_S = 4.0
-# A watch is ended by the server within 6 min: one that is silent longer is dead.
+# The server ends a watch within 6 min: one that is silent longer is dead.
 _SILENCE_S = 400.0
 _MAX_WAIT_S = 30.0
 _CONNECTIONS_KEPT_S = 10.0
@@ -41,11 +43,10 @@ _LOST = (TimeoutError, aiohttp.ClientError, OSError)
 
 class KubeClient:
     """One session with the API server.
-
-    At most `concurrency` requests at once to one API group, and twice as many in all (watches not
-    counted): a slow webhook or aggregated API does not hold up the others. A 429 or 503 with
-    Retry-After holds all requests back for that time, not only the one that was told so; without
-    it, as of an aggregated API that is down, only those to that group.
+    It sends at most `concurrency` requests at a time to one API group, and twice as many in total,
+    without watches: a slow webhook or aggregated API does not block the others. A 429 or 503 with
+    Retry-After pauses all requests for that time. Without it, as from a broken aggregated API, only
+    requests to that group are paused.
     """
 
     def __init__(self, access: Access, clock: Clock, concurrency: int = 16) -> None:
@@ -59,7 +60,7 @@ class KubeClient:
         self._untrusted = False
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -73,7 +74,9 @@ class KubeClient:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> dict[str, Any]:
-        """The parsed answer. Refused: the server said no; Unavailable: it could not be asked."""
+        """Sends a request and returns the parsed response. Refused: the server refused it.
+        Unavailable: the server cannot be reached.
+        """
         headers = {"Accept": accept, "Content-Type": content_type}
         for attempt in range(1, _TRIES + 1):
             status, retry_after, answer = await self._once(method, path, query, body, headers)
@@ -86,7 +89,7 @@ class KubeClient:
         raise _error(status, answer)
 
     async def text(self, path: str, query: Mapping[str, str], limit: int) -> str:
-        """The beginning of an answer that is no JSON. Refused, Unavailable as for `request`."""
+        """Reads the beginning of a text response. Refused, Unavailable: see `request`."""
         data = b""
         async with self.stream(path, query) as stream:
             while len(data) < limit and (part := await stream.read(limit - len(data))):
@@ -94,7 +97,9 @@ class KubeClient:
         return data.decode(errors="replace")
 
     async def ping(self) -> None:
-        """A short question past all queues. Unavailable: no answer, or one that bodes ill."""
+        """Checks the API server's health, past all queues. Unavailable: no response, or an
+        error.
+        """
         with self._named_failures():
             headers = await self._access.headers()
             timeout = aiohttp.ClientTimeout(total=_PING_S)
@@ -106,13 +111,13 @@ class KubeClient:
         if isinstance(error, Unavailable):
             raise error
         if error.status >= 500:
-            raise Unavailable(f"the API server is not well: {error.message}")
+            raise Unavailable(f"the API server is not healthy: {error.message}")
 
     @asynccontextmanager
     async def stream(
         self, path: str, query: Mapping[str, str], accept: str = JSON
     ) -> AsyncGenerator[aiohttp.StreamReader]:
-        """The body of a long answer (a watch). Refused, Unavailable as for `request`."""
+        """Opens the body of a long response (a watch). Refused, Unavailable: see `request`."""
         await self._heed_hold_back(_group_of(path))
         with self._named_failures():
             headers = await self._access.headers() | {"Accept": accept}
@@ -135,7 +140,7 @@ class KubeClient:
         body: Any,
         headers: dict[str, str],
     ) -> tuple[int, float | None, dict[str, Any]]:
-        """Ask when it is our turn among the requests to the group, then among all."""
+        """Sends a request after its turn within the group, then within all requests."""
         group = _group_of(path)
         async with self._turn_of(group):
             if self._resume_at:
@@ -160,7 +165,7 @@ class KubeClient:
             raise self._unreached(error) from error
 
     def _again(self, status: int, attempt: int) -> bool:
-        """Whether an answer is worth a second try: a token may just have run out."""
+        """Reports whether to retry after this status: a token may just have expired."""
         return status in _OVERLOADED or (
             status == 401 and attempt == 1 and self._access.token is not None
         )
@@ -184,14 +189,14 @@ class KubeClient:
         wait = min(_MAX_WAIT_S, retry_after or 0.5 * 2**attempt) * random.uniform(1.0, 1.5)
         until = self._clock.monotonic() + wait
         self._resume_at[group] = max(self._resume_at.get(group, 0.0), until)
-        log.warning("the API server asks for time", group=group, seconds=round(wait, 1))
+        log.warning("API server throttles requests", group=group, seconds=round(wait, 1))
 
     def _note_refusal(self, status: int) -> None:
         if status == 401 and self._access.token is not None:
             self._access.token.expire()
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
-        """Paths come encoded; what most URLs have in common is read once."""
+        """Builds a URL from an encoded path; the base is cached."""
         base = _base(self._access.server, tuple(query.items()) if query else ())
         return base.with_path(base.raw_path.rstrip("/") + path, encoded=True, keep_query=True)
 
@@ -213,7 +218,7 @@ class KubeClient:
         return self._session
 
     async def _renew(self) -> None:
-        """One side did not trust the other: certificates may have been rotated on disk."""
+        """Loads certificates again after a TLS failure; they may have been rotated on disk."""
         self._untrusted = False
         if self._access.renew is None:
             return
@@ -229,7 +234,7 @@ class KubeClient:
 
     @contextmanager
     def _named_failures(self) -> Generator[None]:
-        """Turn what the network does into `Unavailable`."""
+        """Translates network errors to `Unavailable`."""
         try:
             yield
         except _LOST as error:
@@ -237,7 +242,7 @@ class KubeClient:
 
     def _unreached(self, error: Exception) -> Unavailable:
         if isinstance(error, TimeoutError):
-            return Unavailable("cannot reach the API server: it does not answer in time")
+            return Unavailable("cannot reach the API server: request timed out")
         self._untrusted = isinstance(error, ssl.SSLError | aiohttp.ClientSSLError) or (
             "CERTIFICATE" in str(error) or "SSL" in str(error)
         )
@@ -246,7 +251,7 @@ class KubeClient:
 
 @lru_cache(256)
 def _base(server: str, query: tuple[tuple[str, str], ...]) -> URL:
-    """A URL without its path; nearly all requests are of a few forms."""
+    """Builds a URL without its path, cached because nearly all requests have a few forms."""
     return URL(f"{server}?{urlencode(query)}" if query else server, encoded=True)
 
 
@@ -267,7 +272,7 @@ def _parse(data: bytes) -> dict[str, Any]:
 
 
 def _group_of(path: str) -> str:
-    """The API group of a path: `/api/v1/…`, `/apis/<group>/…`."""
+    """Returns the API group of a path: `/api/v1/…`, `/apis/<group>/…`."""
     parts = path.split("/", 3)
     return parts[2] if len(parts) > 2 else ""
 

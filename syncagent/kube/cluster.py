@@ -1,4 +1,4 @@
-"""The cluster as the use cases see it: the port `Cluster` over HTTP."""
+"""The cluster for the use cases: the port `Cluster` over HTTP."""
 
 import hashlib
 import re
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class KubeCluster:
-    """Fills in `ports.Cluster`."""
+    """Implements `ports.Cluster`."""
 
     def __init__(self, client: KubeClient, clock: Clock) -> None:
         self._client = client
@@ -123,7 +123,7 @@ class KubeCluster:
             "limitBytes": str(_LOG_BYTES),
         }
         text = await self._client.text(_path(resource, pod) + "/log", query, _LOG_BYTES)
-        # Half a line may be half a secret, which nobody knows for one.
+        # Half a line may be half a secret, which masking would miss.
         cut = len(text.encode()) >= _LOG_BYTES and not text.endswith("\n")
         return text[: text.rfind("\n") + 1] if cut else text
 
@@ -140,7 +140,7 @@ class KubeCluster:
 
     async def tell(self, notice: Notice) -> None:
         event = _event(notice, self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
-        # An event may be written wherever its object may: past what a subclass allows.
+        # An event is allowed wherever its object is, so a subclass must not check it again.
         await KubeCluster.apply(self, ref_of(event), event, force=True)
 
     async def follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
@@ -150,15 +150,15 @@ class KubeCluster:
     async def find(self, selector: str) -> AsyncIterator[KubeObject]:
         for resource in await self._discovery.listable():
             try:
-                async for one in self._metadata(resource, "", selector):
-                    yield one
+                async for live in self._metadata(resource, "", selector):
+                    yield live
             except Refused as error:
-                log.warning("kind left out", api=str(resource.api), reason=error.message)
+                log.warning("kind skipped", api=str(resource.api), reason=error.message)
 
     async def versions(self, api: Api, namespace: str, selector: str) -> dict[ObjectKey, int]:
         resource = await self._discovery.resource(api)
         found = self._metadata(resource, namespace, selector)
-        return {ref_of(one).key: resource_version(one) async for one in found}
+        return {ref_of(live).key: resource_version(live) async for live in found}
 
     async def ping(self) -> None:
         await self._client.ping()
@@ -166,9 +166,8 @@ class KubeCluster:
     async def _metadata(
         self, resource: Resource, namespace: str, selector: str
     ) -> AsyncIterator[KubeObject]:
-        """Metadata of all objects of a kind that match, of which one page is held at a time.
-
-        An empty namespace means all.
+        """Iterates over the metadata of all matching objects of a kind, one page at a time.
+        An empty namespace means all namespaces.
         """
         query = {"labelSelector": selector, "limit": str(_PAGE)}
         while True:
@@ -189,7 +188,7 @@ def _path(resource: Resource, ref: ObjectRef) -> str:
 
 
 def _segment(name: str) -> str:
-    """One segment of a path; names that need no encoding, as nearly all, are taken as they are."""
+    """Encodes one segment of a path; most names need no encoding."""
     return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
@@ -198,12 +197,12 @@ def _is_namespace_missing(error: Refused) -> bool:
 
 
 def _when(event: KubeObject) -> str:
-    """When an event was last seen, in either of the two forms that it may have."""
+    """Returns the time when an event was last seen, from either of its two fields."""
     return event.get("lastTimestamp") or event.get("eventTime") or ""
 
 
 def _event(notice: Notice, now: str) -> KubeObject:
-    """The event of a notice; the same notice has the same name."""
+    """Builds the event of a notice; equal notices have equal names."""
     ref = notice.ref
     about = f"{ref.kind}/{notice.uid}/{notice.reason}/{notice.message}"
     digest = hashlib.blake2b(about.encode(), digest_size=8).hexdigest()

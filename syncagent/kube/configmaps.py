@@ -10,7 +10,7 @@ _MOST = 500
 
 
 class KubeConfigMaps:
-    """Fills in `ports.ConfigMaps`."""
+    """Implements `ports.ConfigMaps`."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client

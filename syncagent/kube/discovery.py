@@ -1,4 +1,4 @@
-"""Which kinds the API server has, where they are and whether they live in namespaces."""
+"""Discovery of the API server's kinds, their paths, and their scope."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _AGGREGATED = (
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind as the server offers it; `root` is its path without namespace and plural."""
+    """A kind of the API server; `root` is its path without namespace and plural."""
 
     api: Api
     root: str
@@ -23,15 +23,14 @@ class Resource:
     namespaced: bool
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """The path of one object, or of the collection."""
+        """Returns the path of one object, or of the collection."""
         place = f"/namespaces/{namespace}" if namespace else ""
         return f"{self.root}{place}/{self.plural}" + (f"/{name}" if name else "")
 
 
 class Discovery:
-    """Resources by kind, asked for one group version at a time and remembered.
-
-    That a kind is missing is never remembered: it may be there in a moment.
+    """Resources by kind, read one group version at a time and cached.
+    A missing kind is never cached, because it may be installed at any moment.
     """
 
     def __init__(self, client: KubeClient) -> None:
@@ -40,7 +39,7 @@ class Discovery:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def resource(self, api: Api) -> Resource:
-        """Where a kind is. UnknownApi: the server does not have it."""
+        """Returns the resource of a kind. UnknownApi: the server does not have it."""
         if (known := self._known.get(api)) is not None:
             return known
         async with self._locks.setdefault(api.group_version, asyncio.Lock()):
@@ -51,11 +50,11 @@ class Discovery:
         return self._known[api]
 
     def forget(self, api: Api) -> None:
-        """The server no longer answers for this kind."""
+        """Drops a kind that the server no longer serves."""
         self._known.pop(api, None)
 
     async def listable(self) -> list[Resource]:
-        """The preferred version of every kind that can be listed and patched."""
+        """Lists the preferred version of every kind that can be listed and patched."""
         found: dict[tuple[str, str], Resource] = {}
         for path in ("/api", "/apis"):
             answer = await self._client.request("GET", path, accept=_AGGREGATED)
@@ -79,7 +78,7 @@ class Discovery:
 
 
 def _of_group(group: dict[str, Any]) -> list[Resource]:
-    """The resources of one entry of an APIGroupDiscoveryList, preferred version first."""
+    """Reads the resources of one entry of an APIGroupDiscoveryList, preferred version first."""
     name = (group.get("metadata") or {}).get("name") or ""
     found = []
     for version in group.get("versions") or ():

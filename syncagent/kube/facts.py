@@ -1,4 +1,4 @@
-"""What kind of cluster this is, in a few requests that most service accounts may make."""
+"""Facts about the cluster, from a few requests that most service accounts may send."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterator
@@ -24,13 +24,13 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)([a-zA-Z]*)")
 
 
 class KubeFacts:
-    """Asks the API server; what it may not know counts as unknown."""
+    """Reads facts from the API server; forbidden facts count as unknown."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
 
     async def look(self) -> ClusterFacts:
-        """The facts now. Unavailable: the API server cannot be asked."""
+        """Reads the present facts. Unavailable: the API server cannot be reached."""
         answer = await self._client.request("GET", "/version")
         version = answer.get("gitVersion") or ""
         nodes = await _unless_refused(self._nodes, [])
@@ -39,9 +39,9 @@ class KubeFacts:
             version=version,
             distribution=next((name for name in _DISTRIBUTIONS if name in version), ""),
             nodes=len(nodes),
-            cpu_millis=int(sum(quantity(one.get("cpu"), _MILLIS) for one in allocatable)),
-            memory_bytes=int(sum(quantity(one.get("memory"), _BYTES) for one in allocatable)),
-            pod_capacity=int(sum(quantity(one.get("pods"), _BYTES) for one in allocatable)),
+            cpu_millis=int(sum(quantity(node.get("cpu"), _MILLIS) for node in allocatable)),
+            memory_bytes=int(sum(quantity(node.get("memory"), _BYTES) for node in allocatable)),
+            pod_capacity=int(sum(quantity(node.get("pods"), _BYTES) for node in allocatable)),
             api_versions=tuple(sorted(await _unless_refused(self._api_versions, []))),
             deprecated=tuple(await _unless_refused(self._deprecated, [])),
         )
@@ -62,7 +62,7 @@ class KubeFacts:
         return ["v1", *(v["groupVersion"] for group in groups for v in group.get("versions") or ())]
 
     async def _deprecated(self) -> list[DeprecatedApi]:
-        """Read in pieces: the whole is megabytes, of which some lines are wanted."""
+        """Reads the metrics in pieces: they are megabytes, and only a few lines matter."""
         found, rest, read = [], b"", 0
         async with self._client.stream("/metrics", {}, "text/plain") as content:
             async for data in content.iter_any():
@@ -75,7 +75,7 @@ class KubeFacts:
 
 
 def deprecated_in(metrics: bytes) -> Iterator[DeprecatedApi]:
-    """APIs that were asked for and will go, in the text form of metrics."""
+    """Finds deprecated APIs in use, in the text format of metrics."""
     for line in _ASKED_FOR.finditer(metrics):
         labels = dict(_LABEL.findall(line[1].decode(errors="replace")))
         yield DeprecatedApi(
@@ -87,7 +87,7 @@ def deprecated_in(metrics: bytes) -> Iterator[DeprecatedApi]:
 
 
 def quantity(text: Any, units: dict[str, float]) -> float:
-    """A Kubernetes quantity in the unit of the table; 0 for what is none."""
+    """Parses a Kubernetes quantity into the unit of the table; 0 if it is not one."""
     match = _QUANTITY.fullmatch(str(text or ""))
     return float(match[1]) * units.get(match[2], 0.0) if match else 0.0
 

@@ -1,4 +1,4 @@
-"""The API server past the cluster's own allow-list: nothing else is ever written."""
+"""The API server behind the cluster's own allow-list, which covers every write."""
 
 from fleet.runtime.clock import Clock
 from syncagent.domain.fields import Entry
@@ -9,7 +9,7 @@ from syncagent.ports import Allowed, Deletion, Notice
 
 
 class GuardedCluster(KubeCluster):
-    """Raises Invalid, before any request, for an object that is not to be written here."""
+    """Raises Invalid, before any request, for an object that must not be written here."""
 
     def __init__(self, client: KubeClient, clock: Clock, allowed: Allowed) -> None:
         super().__init__(client, clock)
@@ -34,6 +34,6 @@ class GuardedCluster(KubeCluster):
         await super().merge(ref, patch)
 
     async def tell(self, notice: Notice) -> None:
-        """An event is allowed wherever its object is."""
+        """Writes an event; an event is allowed wherever its object is."""
         self._allowed(notice.ref)
         await super().tell(notice)

@@ -1,7 +1,6 @@
-"""The token of the service account as which people's requests are sent, if not the agent's own.
-
-It may impersonate and nothing else, so that a request that reached the API server without its
-user's name would have no rights. Asked for by TokenRequest (authentication.k8s.io/v1).
+"""Token of the service account that sends users' requests, if it is not the agent's own.
+This account may only impersonate, so that a request without its user's name would have no
+permissions. The token comes from TokenRequest (authentication.k8s.io/v1).
 """
 
 from datetime import timedelta
@@ -12,14 +11,13 @@ from syncagent.kube.access import Bearer, Token
 from syncagent.kube.client import KubeClient
 
 LIFE_SECONDS = 3600
-# An account that was made anew is spoken as after so long.
+# Maximum delay until the token of a recreated account is used.
 _KEPT = timedelta(minutes=5)
 
 
 def token_of(account: str, client: KubeClient, clock: Clock) -> Token:
-    """The token of a service account, `namespace:name`. Invalid: that names none.
-
-    Getting it raises Refused where the agent may not `create` its `serviceaccounts/token`.
+    """Returns the token of a service account, `namespace:name`. Invalid: not such a name.
+    Getting it raises Refused if the agent may not `create` its `serviceaccounts/token`.
     """
     namespace, _, name = account.partition(":")
     if not namespace or not name or not account.replace("-", "").replace(":", "", 1).isalnum():

@@ -1,4 +1,4 @@
-"""Jobs and Pods that are run once, and their logs: the port `JobCluster` over HTTP."""
+"""One-time Jobs and Pods, and their logs: the port `JobCluster` over HTTP."""
 
 from urllib.parse import quote
 
@@ -14,7 +14,9 @@ _PLURALS = {"Job": "/apis/batch/v1", "Pod": "/api/v1", "Secret": "/api/v1"}
 
 
 class KubeJobs:
-    """Knows the three kinds that jobs are made of; their paths need no discovery."""
+    """Implements `JobCluster` for the three kinds of objects of jobs; their paths need no
+    discovery.
+    """
 
     def __init__(self, client: KubeClient, cluster: KubeCluster) -> None:
         self._client = client
@@ -29,7 +31,7 @@ class KubeJobs:
         return live and _named(live, ref)
 
     async def delete(self, ref: ObjectRef, live: KubeObject) -> Deletion:
-        """Whatever version it has by now: a job is written by its controller all the time."""
+        """Deletes an object in any version: a job's controller updates it all the time."""
         return await self._cluster.delete(ref, _of_any_version(live))
 
     async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
@@ -79,7 +81,7 @@ def _log(pod: ObjectRef) -> str:
 
 
 def _named(live: KubeObject, ref: ObjectRef) -> KubeObject:
-    """Objects of a list do not say what they are."""
+    """Adds apiVersion and kind, which list items lack."""
     return {"apiVersion": ref.api.group_version, "kind": ref.kind, **live}
 
 

@@ -17,16 +17,18 @@ _LONGEST_ANSWER = 64 << 10
 
 
 class KubeMetrics:
-    """Fills in `ports.Metrics`."""
+    """Implements `ports.Metrics`."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
 
     async def value(self, check: MetricCheck) -> float | None:
-        """The one value of an instant query (Prometheus' HTTP API); as the port says."""
+        """Returns the single value of an instant query (Prometheus' HTTP API); see the port."""
         place = _ADDRESS.fullmatch(check.address)
         if place is None:
-            raise Invalid(f"{check.address[:80]!r} is no address: namespace/service:port")
+            raise Invalid(
+                f"{check.address[:80]!r} is not a valid address; expected namespace/service:port"
+            )
         scheme = place["scheme"] or ""
         path = (
             f"/api/v1/namespaces/{place['namespace']}/services/"
@@ -37,7 +39,9 @@ class KubeMetrics:
 
 
 def value_of(text: str) -> float | None:
-    """The value of a scalar or of the only series. None: it has none, or several. Invalid."""
+    """Parses the value of a scalar or of a single series; None for no or several series.
+    Invalid.
+    """
     try:
         data: Any = orjson.loads(text)["data"]
         if data["resultType"] == "scalar":
@@ -45,5 +49,7 @@ def value_of(text: str) -> float | None:
         if data["resultType"] == "vector" and len(data["result"]) == 1:
             return float(data["result"][0]["value"][1])
     except (ValueError, LookupError, TypeError):
-        raise Invalid("the answer of the metrics' server is none of Prometheus' HTTP API") from None
+        raise Invalid(
+            "the metrics server's response is not in the format of Prometheus' HTTP API"
+        ) from None
     return None

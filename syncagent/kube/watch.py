@@ -1,7 +1,6 @@
-"""List, then watch: the conversation of an informer, without its cache.
-
-Spec: Kubernetes API concepts, "Efficient detection of changes" (resourceVersion, bookmarks,
-410 Gone).
+"""List, then watch: the protocol of an informer, without its cache.
+Spec: Kubernetes API concepts, "Efficient detection of changes" (resourceVersion, bookmarks, 410
+Gone).
 """
 
 import random
@@ -24,26 +23,26 @@ from syncagent.ports import Refused, Sink
 log = structlog.get_logger(__name__)
 
 _PAGE = 500
-# Kinds whose content is large or secret, and says nothing of health: their metadata is followed,
-# and an object is read when that has changed.
+# Kinds whose content is large or secret and irrelevant to health: the watch follows only their
+# metadata, and the object is read after a change.
 _BY_METADATA = {("", "ConfigMap"), ("", "Secret")}
 _METADATA = "application/json;as=PartialObjectMetadata{list};g=meta.k8s.io;v=v1"
 _WATCH_S = (240, 360)
-# A watch that ends sooner did not end by its time: something is in its way.
+# A watch that ends sooner was interrupted.
 _BRIEF_S = 1.0
 _MAX_LINE = 16 << 20
 
 
-# What is forbidden is seldom allowed soon.
+# Forbidden kinds are seldom allowed soon.
 _REFUSED_S = 300.0
 
 
 class _Expired(Exception):
-    """The server has forgotten our place: list again."""
+    """The resource version has expired on the server; list again."""
 
 
 class Follower:
-    """Follows one kind in one namespace (or all), for ever."""
+    """Follows one kind in one namespace (or all) until cancelled."""
 
     def __init__(self, client: KubeClient, discovery: Discovery, clock: Clock, sink: Sink) -> None:
         self._client = client
@@ -55,7 +54,7 @@ class Follower:
         self._partial = False
 
     async def run(self, api: Api, namespace: str, selector: str) -> None:
-        """Tell the sink about everything that matches. Ends only by cancellation."""
+        """Passes all matching objects to the sink. Ends only by cancellation."""
         query = {"labelSelector": selector} if selector else {}
         self._partial = (api.group, api.kind) in _BY_METADATA
         while True:
@@ -68,10 +67,10 @@ class Follower:
                 began = self._clock.monotonic()
                 await self._watch(api, path, query)
                 if self._clock.monotonic() - began < _BRIEF_S:
-                    await self._pause(api, "it was ended at once")
+                    await self._pause(api, "the server ended it immediately")
             except _Expired:
                 self._version = ""
-                await self._pause(api, "the server has forgotten our place")
+                await self._pause(api, "the resource version has expired")
             except TowlineError as error:
                 if isinstance(error, Refused):
                     self._sink(Unlisted(api, namespace, error.message))
@@ -113,7 +112,7 @@ class Follower:
         return version
 
     async def _watch(self, api: Api, path: str, query: Mapping[str, str]) -> None:
-        """Follow from the version reached until the server ends the watch."""
+        """Watches from the present version until the server ends the watch."""
         options = {
             **query,
             "watch": "1",
@@ -135,7 +134,7 @@ class Follower:
         return _METADATA.format(list=of) if self._partial else JSON
 
     def _event(self, api: Api, event: dict[str, Any]) -> str:
-        """Tell the sink about one event; the version reached by it."""
+        """Passes one event to the sink and returns its resource version."""
         live: KubeObject = event.get("object") or {}
         kind = event.get("type")
         if kind == "ERROR":
@@ -143,19 +142,19 @@ class Follower:
                 raise _Expired
             raise Unavailable(f"watch of {api}: {live.get('message')}")
         if kind != "BOOKMARK":
-            one = _typed(live, api)
-            self._sink(Gone(api, one) if kind == "DELETED" else Seen(api, one, self._partial))
+            obj = _typed(live, api)
+            self._sink(Gone(api, obj) if kind == "DELETED" else Seen(api, obj, self._partial))
         return metadata_of(live).get("resourceVersion") or ""
 
 
 def _parsed(api: Api, line: bytes) -> dict[str, Any]:
-    """One event. Unavailable: somebody on the way says something else."""
+    """Parses one event. Unavailable: not an event, for example from an intermediary."""
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError:
         event = None
     if not isinstance(event, dict):
-        raise Unavailable(f"watch of {api}: an answer that is no event: {line[:100]!r}")
+        raise Unavailable(f"watch of {api}: the response is not a watch event: {line[:100]!r}")
     return event
 
 
@@ -164,13 +163,15 @@ def _backoff() -> Backoff:
 
 
 def _typed(item: KubeObject, api: Api) -> KubeObject:
-    """Items of a list come without apiVersion and kind, metadata with those of its own."""
+    """Sets apiVersion and kind, which list items lack and metadata-only objects have
+    differently.
+    """
     item["apiVersion"], item["kind"] = api.group_version, api.kind
     return item
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """The lines of a watch, however the network cuts them."""
+    """Splits a watch into lines, independent of network packets."""
     rest = b""
     async for part in stream.iter_any():
         *whole, rest = (rest + part).split(b"\n")

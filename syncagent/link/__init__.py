@@ -1,4 +1,3 @@
-"""The agent's one connection to the control plane: Sync, Fetch, and when to connect again.
-
-Converts between the wire and the domain; decides nothing about services.
+"""The agent's one connection to the control plane: Sync, Fetch, and reconnection.
+This package converts between the wire and the domain; it decides nothing about services.
 """

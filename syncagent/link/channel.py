@@ -15,11 +15,10 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the control plane is and how it is trusted.
-
-    `address`: `https://host:port` or `host:port`; `http://host:port` speaks without TLS. `ca`:
-    PEM of the authorities to trust instead of the public ones. `server_name`: the name that the
-    certificate must carry, if it is not the host. `wire`: who speaks gRPC for us.
+    """Address of the control plane, and its trust settings.
+    `address`: `https://host:port` or `host:port`; `http://host:port` uses no TLS. `ca`: PEM of the
+    authorities to trust instead of the public ones. `server_name`: the name in the certificate, if
+    it is not the host. `wire`: the gRPC implementation.
     """
 
     address: str
@@ -30,11 +29,11 @@ class Endpoint:
 
     @property
     def metadata(self) -> Metadata:
-        """What each call carries to say who we are."""
+        """Metadata of each call that authenticate the agent."""
         return (("authorization", f"Bearer {self.token}"),)
 
     def connect(self, clock: Clock) -> Channel:
-        """A channel, not yet connected. Invalid: the address or `ca` is none."""
+        """Creates a channel that is not yet connected. Invalid: `address` or `ca` is not valid."""
         secure, host, port = _target(self.address)
         proxy = proxy_to(host)
         if self.wire is Wire.GRPCIO:
@@ -47,7 +46,7 @@ class Endpoint:
 
 
 def proxy_to(host: str) -> str:
-    """URL of the proxy that HTTPS_PROXY names for a host; empty if it is reached directly."""
+    """Returns the URL of the proxy for a host from HTTPS_PROXY; empty for a direct connection."""
     if host == LOOPBACK:
         return ""
     url = getproxies().get("https")
@@ -55,8 +54,8 @@ def proxy_to(host: str) -> str:
 
 
 def _target(address: str) -> tuple[bool, str, int]:
-    """Whether TLS is used, host and port. Invalid: not an address."""
+    """Parses an address into TLS flag, host and port. Invalid: not an address."""
     parts = urlsplit(address if "://" in address else f"https://{address}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise Invalid(f"{address!r} is not an address of a control plane")
+        raise Invalid(f"{address!r} is not a valid control plane address")
     return parts.scheme == "https", parts.hostname, parts.port or 443

@@ -1,4 +1,4 @@
-"""What the control plane asks for once: each command goes to the part that can do it."""
+"""Dispatch of one-time commands of the control plane."""
 
 from typing import Protocol
 
@@ -9,23 +9,23 @@ from syncagent.ports import Jobs, Reconciler
 
 
 class Upgrades(Protocol):
-    """Replaces this agent by another version."""
+    """Replaces this agent with another version."""
 
     def upgrade(self, command_id: str, version: str, image: str) -> None:
-        """Begin, and answer at the end."""
+        """Begins an upgrade, and answers the command at its end."""
         ...
 
 
 class Orders(Protocol):
-    """Renders what the control plane asks for."""
+    """Executes render orders of the control plane."""
 
     def render(self, command_id: str, box: bytes) -> None:
-        """Begin, and answer at the end. Invalid."""
+        """Begins to render, and answers the command at the end. Invalid."""
         ...
 
 
 class Commands:
-    """Takes commands; what no part here can do is answered with a refusal."""
+    """Dispatches commands; unsupported ones are answered with a refusal."""
 
     def __init__(
         self,
@@ -40,10 +40,12 @@ class Commands:
         self._orders = orders
 
     def take(self, command: pb.Command) -> None:
-        """Carry out, or begin to. Unavailable: it could not be remembered; it comes again."""
+        """Executes a command, or begins to. Unavailable: it could not be stored; it will be sent
+        again.
+        """
         try:
             if not self._taken(command):
-                self._reconciler.refuse(command.id, "this agent does not know the command")
+                self._reconciler.refuse(command.id, "this agent does not support the command")
         except Invalid as error:
             self._reconciler.refuse(command.id, error.message)
 

@@ -1,4 +1,4 @@
-"""One channel to the control plane and what runs on it beside Sync."""
+"""One channel to the control plane, and the companions that run on it beside Sync."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable
 from fleet.rpc.calls import Channel
 from fleet.runtime.tasks import Tasks
 
-# Runs on a connection for as long as it lives; once the event is set it takes nothing new and
-# returns when what is open has ended.
+# Runs on a connection until it closes. Once the event is set, it accepts no new work and returns
+# when its open work has ended.
 Companion = Callable[[Channel, asyncio.Event], Awaitable[None]]
 
 
 class Connection:
-    """`close` ends everything at once; `leave` lets companions end what is open."""
+    """A connection. `close` ends everything at once; `leave` lets companions finish their open
+    work.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -21,13 +23,13 @@ class Connection:
         self._running: set[asyncio.Task[None]] = set()
 
     def accompany(self, companions: tuple[Companion, ...]) -> None:
-        """Start the companions."""
+        """Starts the companions."""
         for companion in companions:
             work = _run(companion, self.channel, self._leaving)
             self._running.add(self._tasks.spawn("companion", work))
 
     async def leave(self) -> None:
-        """Close once all companions have ended."""
+        """Closes the connection once all companions have ended."""
         self._leaving.set()
         try:
             if self._running:
@@ -36,7 +38,7 @@ class Connection:
             await self.close()
 
     async def close(self) -> None:
-        """End the companions and the channel."""
+        """Ends the companions and closes the channel."""
         await self._tasks.stop()
         await self.channel.close()
 

@@ -1,4 +1,4 @@
-"""Tells what kind of cluster this is: with the greeting, and again when it has changed."""
+"""Reports facts about the cluster: with the greeting, and again after changes."""
 
 import asyncio
 import random
@@ -20,13 +20,13 @@ _EVERY_S = 300.0
 
 
 class FactReports(Protocol):
-    """Where facts are told."""
+    """Receiver of facts."""
 
     def facts(self, facts: ClusterFacts) -> None: ...
 
 
 class Facts:
-    """The last facts known; looks anew every five minutes and tells only differences."""
+    """The last known facts; reads them every five minutes and reports only changes."""
 
     def __init__(self, look: Look, clock: Clock) -> None:
         self._look = look
@@ -34,14 +34,14 @@ class Facts:
         self._told = ClusterFacts()
 
     async def known(self) -> ClusterFacts:
-        """Facts are worth having, not worth waiting for: else the last ones known."""
+        """Reads the facts without a long wait; falls back to the last known ones."""
         found = await self._found()
         if found is not None:
             self._told = found
         return self._told
 
     async def watch(self, reports: FactReports) -> None:
-        """Tell facts that differ from those told last, for ever."""
+        """Reports changed facts until cancelled."""
         while True:
             await self._clock.sleep(_EVERY_S * random.uniform(0.8, 1.2))
             found = await self._found()
@@ -51,7 +51,7 @@ class Facts:
                 reports.facts(found)
                 self._told = found
             except TowlineError as error:
-                log.error("facts cannot be told", error=error.message)
+                log.error("facts cannot be reported", error=error.message)
 
     async def _found(self) -> ClusterFacts | None:
         try:

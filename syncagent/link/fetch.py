@@ -1,4 +1,6 @@
-"""Bundles from the control plane, resumed where a broken link cut them off, and those for it."""
+"""Transfer of bundles: downloads from the control plane, resumed after a broken link, and uploads
+to it.
+"""
 
 import asyncio
 from contextlib import aclosing
@@ -18,7 +20,7 @@ _OFFERED_BYTES = 16 << 20
 
 
 class HubFetcher:
-    """Fills in `ports.Fetcher` and `ports.Uploader` as long as there is a link."""
+    """Implements `ports.Fetcher` and `ports.Uploader` while a link exists."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -29,11 +31,11 @@ class HubFetcher:
         self._offered_bytes = 0
 
     def use(self, channel: Channel | None) -> None:
-        """The link to fetch through from now on; None: there is none."""
+        """Sets the link for transfers from now on; None: there is none."""
         self._channel = channel
 
     def offer(self, digest: str, data: bytes) -> None:
-        """A bundle has come by itself; kept for the fetch that follows, with others of late."""
+        """Keeps a bundle that the control plane has pushed, for the next fetch of its digest."""
         self._take_offered(digest)
         self._offered[digest] = data
         self._offered_bytes += len(data)
@@ -42,7 +44,9 @@ class HubFetcher:
 
     async def fetch(self, digest: str, size: int) -> bytes:
         if size > MAX_BUNDLE_BYTES:
-            raise Invalid(f"bundle of {size:,} bytes; {MAX_BUNDLE_BYTES:,} at most")
+            raise Invalid(
+                f"the bundle has {size:,} bytes, more than the limit of {MAX_BUNDLE_BYTES:,}"
+            )
         offered = self._take_offered(digest)
         if offered is not None and digest_of(offered) == digest:
             return offered
@@ -58,18 +62,18 @@ class HubFetcher:
         return whole
 
     async def upload(self, command_id: str, digest: str, data: bytes) -> None:
-        """As `ports.Uploader`."""
+        """Implements `ports.Uploader`."""
         if self._channel is None:
-            raise LinkDown("no link to the control plane to send a bundle through")
+            raise LinkDown("cannot send a bundle: not connected to the control plane")
         try:
             kept = await self._send(self._channel, command_id, data)
         except CallFailed as error:
             raise _refusal(error) from error
         if kept != digest:
-            raise Invalid(f"the control plane keeps {kept} of what was sent as {digest}")
+            raise Invalid(f"the control plane stored digest {kept}, but the agent sent {digest}")
 
     async def _send(self, channel: Channel, command_id: str, data: bytes) -> str:
-        """The digest under which the control plane keeps what it was sent."""
+        """Sends a bundle and returns the digest that the control plane stored."""
         talk = await UPLOAD.begin(channel, self._metadata)
         try:
             for offset in range(0, max(len(data), 1), _PART_BYTES):
@@ -80,12 +84,12 @@ class HubFetcher:
         finally:
             talk.cancel()
         if uploaded is None:
-            raise CallFailed(Status.INTERNAL, "the control plane does not say what it keeps")
+            raise CallFailed(Status.INTERNAL, "the control plane did not return the stored digest")
         return uploaded.digest
 
     async def _receive(self, digest: str, data: bytearray) -> None:
         if self._channel is None:
-            raise LinkDown("no link to the control plane to fetch the bundle through")
+            raise LinkDown("cannot fetch the bundle: not connected to the control plane")
         request = pb.FetchRequest(digest=digest, offset=len(data))
         try:
             async with aclosing(FETCH.ask(self._channel, self._metadata, request)) as chunks:
@@ -100,7 +104,7 @@ class HubFetcher:
         return data
 
     def _keep(self, digest: str, data: bytearray) -> None:
-        """Keep what has come so far, of a few bundles."""
+        """Keeps the received part of a bundle, for a few bundles."""
         self._parts[digest] = data
         while len(self._parts) > _PARTS_KEPT:
             del self._parts[next(iter(self._parts))]
@@ -109,10 +113,10 @@ class HubFetcher:
 def _append(digest: str, data: bytearray, chunk: pb.Chunk) -> None:
     check(chunk)
     if chunk.offset != len(data) or chunk.total > MAX_BUNDLE_BYTES:
-        raise Invalid(f"bundle {digest} came in parts that do not fit")
+        raise Invalid(f"bundle {digest} arrived in parts that do not match")
     data += chunk.data
     if len(data) > chunk.total:
-        raise Invalid(f"bundle {digest} is longer than it was said to be")
+        raise Invalid(f"bundle {digest} is longer than announced")
 
 
 def _refusal(error: CallFailed) -> TowlineError:

@@ -1,4 +1,4 @@
-"""Pieces of logs on their way up: sent when the link has room for them, else dropped."""
+"""Queue of log pieces: sent when the link has room, dropped otherwise."""
 
 import asyncio
 from collections import deque
@@ -9,7 +9,7 @@ _MOST_BYTES = 256 << 10
 
 
 class LogQueue:
-    """Fills in `ports.LiveLog`; one link takes from it. What is dropped shows as a gap."""
+    """Implements `ports.LiveLog`; one link takes from it. Dropped pieces appear as a gap."""
 
     def __init__(self) -> None:
         self._waiting: deque[pb.JobLog] = deque()
@@ -17,7 +17,7 @@ class LogQueue:
         self._filled = asyncio.Event()
 
     def put(self, command_id: str, offset: int, data: bytes) -> None:
-        """Add a piece; the oldest ones make room for it."""
+        """Adds a piece and drops the oldest ones if the queue is full."""
         self._waiting.append(pb.JobLog(command_id=command_id, offset=offset, data=data))
         self._bytes += len(data)
         while self._bytes > _MOST_BYTES:
@@ -25,7 +25,7 @@ class LogQueue:
         self._filled.set()
 
     async def take(self) -> pb.JobLog:
-        """The oldest piece, once there is one."""
+        """Returns the oldest piece as soon as there is one."""
         while not self._waiting:
             self._filled.clear()
             await self._filled.wait()

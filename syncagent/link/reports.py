@@ -1,4 +1,4 @@
-"""From what the use cases say to reports in the outbox: the port `Reports`."""
+"""Reports of the use cases in the outbox: the port `Reports`."""
 
 from fleet.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound
@@ -19,12 +19,12 @@ from syncagent.link.wire import (
 )
 from syncagent.ports import Outbox
 
-# Longer inventories are not merged: one message must not hold up the others.
+# Longer inventories are not merged: one message must not delay the others.
 _MERGED_BYTES = 256 << 10
 
 
 class OutboxReports:
-    """One topic for each thing of which only the newest word counts."""
+    """Writes reports to the outbox; each topic keeps only its newest report."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox

@@ -1,11 +1,9 @@
-"""One life of the Sync call, from Hello to its end.
-
-Up: reports in order of their numbers, at most `_WINDOW` unacknowledged, so that on a slow link
-newer words replace older ones in the outbox instead of queueing behind them. Down: desired
-state, commands, acknowledgements.
-
-A disk that refuses does not end the call, or nobody would hear of it: pulses say so. What could not
-be kept is told again by the next call, which is begun once the disk takes something.
+"""One Sync call, from Hello to its end.
+Up: reports in the order of their numbers, at most `_WINDOW` unacknowledged, so that on a slow link
+newer reports replace older ones in the outbox instead of queueing behind them. Down: desired state,
+commands, acknowledgements.
+A failing disk does not end the call, because its error is reported in pulses. State that could not
+be stored is sent again by the next call, which begins once the disk accepts writes.
 """
 
 import asyncio
@@ -36,7 +34,7 @@ _REFUSED_DISK_S = 5.0
 
 
 class Parted(Exception):
-    """The hub has said goodbye."""
+    """The control plane ended the call with a goodbye."""
 
     def __init__(self, reason: int, message: str) -> None:
         super().__init__(message)
@@ -45,7 +43,7 @@ class Parted(Exception):
 
 
 class SyncTalk(Protocol):
-    """The agent's end of Sync (see `fleet.rpc.calls.Talk`)."""
+    """The agent's end of Sync (see"""
 
     async def read(self) -> pb.HubMessage | None: ...
     async def write(self, message: pb.AgentMessage) -> None: ...
@@ -53,7 +51,7 @@ class SyncTalk(Protocol):
 
 
 class Session:
-    """`greet`, then `run`; both end by raising: Parted, or a TowlineError."""
+    """One Sync session: call `greet`, then `run`; both end by raising Parted or a TowlineError."""
 
     def __init__(
         self,
@@ -86,7 +84,7 @@ class Session:
         self._pulse_s = _SHORTEST_PULSE_S
 
     async def run(self) -> None:
-        """Send and receive until one of the two ends."""
+        """Sends and receives until either ends."""
         try:
             self._reconciler.linked()
             async with asyncio.TaskGroup() as both:
@@ -98,17 +96,18 @@ class Session:
             raise ended.exceptions[0] from None
 
     def close(self) -> None:
-        """End the call."""
+        """Ends the call."""
         self._talk.cancel()
 
     async def greet(self) -> None:
-        """Say Hello and take in Welcome."""
+        """Sends Hello and processes Welcome."""
         await self._write(pb.AgentMessage(hello=self._hello))
         try:
             async with asyncio.timeout(_WELCOME_S):
                 message = await self._read()
         except TimeoutError as error:
-            raise Unavailable("the control plane does not answer to Hello") from error
+            text = f"the control plane did not answer Hello within {_WELCOME_S:g} s"
+            raise Unavailable(text) from error
         if message.WhichOneof("body") != "welcome":
             raise Invalid("the control plane's first message is not Welcome")
         if message.welcome.protocol != PROTOCOL:
@@ -116,7 +115,7 @@ class Session:
         self._last = message.welcome.acknowledged
         self._cross_off(self._last)
         if self._last < self._hello.acknowledged:
-            log.warning("the control plane was restored from a backup: all is told anew")
+            log.warning("the control plane was restored from a backup; resending all reports")
             self._reconciler.retell()
         log.info(
             "linked",
@@ -154,7 +153,7 @@ class Session:
         await self._write(pb.AgentMessage(report=message))
 
     async def _pulse(self) -> None:
-        """Say something at least as often as Welcome asks for."""
+        """Sends pulses at least at the interval from Welcome."""
         while True:
             rest = self._wrote_at + self._pulse_s * 0.8 - self._clock.monotonic()
             if rest > 0:
@@ -162,7 +161,7 @@ class Session:
             else:
                 await self._write(pulse_to_wire(self._complaint()))
                 if self._missed and self._cross_off(self._crossed_off):
-                    raise Unavailable("what could not be kept on disk is asked for again")
+                    raise Unavailable("requesting again the state that could not be stored")
 
     async def _receive(self) -> None:
         while True:
@@ -180,10 +179,10 @@ class Session:
                     raise Parted(message.goodbye.reason, message.goodbye.message)
 
     def _desire(self, message: pb.Desired) -> None:
-        """One service that cannot be understood must not keep the others from being told."""
+        """Passes on a service; an invalid one must not block the others."""
         try:
             if is_local_id(message.service_id):
-                raise Invalid("services of this id are defined in this cluster")
+                raise Invalid("services with this id are defined in the cluster itself")
             if message.spec.bundle and self._offer is not None:
                 self._offer(message.spec.digest, message.spec.bundle)
             self._reconciler.desire(desired_of(message))
@@ -199,15 +198,17 @@ class Session:
             self._miss(error)
 
     def _miss(self, error: Unavailable) -> None:
-        log.error("what the control plane says cannot be kept", reason=error.message)
+        log.error("a message of the control plane cannot be stored", reason=error.message)
         self._missed = True
 
     def _cross_off(self, number: int) -> bool:
-        """Forget reports up to this number; whether the disk let us. Else they are sent twice."""
+        """Deletes reports up to this number; False if the disk failed, so that they are
+        sent twice.
+        """
         try:
             self._outbox.acknowledge(number)
         except Unavailable as error:
-            log.error("reports cannot be crossed off", reason=error.message)
+            log.error("acknowledged reports cannot be deleted", reason=error.message)
             return False
         self._crossed_off = number
         return True
@@ -216,13 +217,13 @@ class Session:
         if number > self._last:
             raise Invalid(f"the control plane acknowledges report {number}, which was not sent")
         self._unacknowledged = max(0, self._last - number)
-        # What is not crossed off yet is at worst sent twice; its number tells.
+        # A report that was not deleted is sent twice at worst; its number shows that.
         if self._unacknowledged == 0 or number - self._crossed_off >= _BATCH:
             self._cross_off(number)
         self._room.set()
 
     def _compare(self, services: int) -> None:
-        """A difference here never deletes anything: it only says that something is amiss."""
+        """Compares the number of services; a difference only logs a warning and deletes nothing."""
         held = sum(not is_local_id(service_id) for service_id, _ in self._reconciler.held())
         if held != services:
             log.warning("services differ from the control plane's", here=held, there=services)

@@ -1,4 +1,4 @@
-"""Keeps the link: connects, and when it is lost connects again, calmly."""
+"""Maintains the link: connects, and reconnects with backoff."""
 
 import random
 from collections.abc import Callable
@@ -34,7 +34,7 @@ _STEADY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """What an agent says of itself: this start of it, who defines services, its public key."""
+    """Identity of an agent: its instance id, its mode, and its public key."""
 
     instance_id: str
     autonomous: bool = False
@@ -42,12 +42,11 @@ class Introduction:
 
 
 class Link:
-    """One connection after another.
-
-    Lost: back in up to 1 s, growing to 20 s, with full jitter. Draining hub: at once, and what
-    is open in the tunnel may end on the old connection meanwhile. Token refused, or replaced by
-    a newer agent: about once a minute, said in the log each time. `complaint` says what hinders
-    the agent; it goes with each pulse.
+    """Keeps one connection after another.
+    After a loss it reconnects within 1 s, growing to 20 s, with full jitter. If the control plane
+    drains, it reconnects at once while open tunnel streams end on the old connection. After a
+    refused token, or a takeover by a newer agent, it retries about once a minute with a log entry.
+    `complaint` returns the present problem of the agent, which each pulse carries.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Link:
         self._backoff = Backoff()
 
     async def run(self) -> None:
-        """Stay linked, for ever."""
+        """Stays connected until cancelled."""
         try:
             while True:
                 began = self._clock.monotonic()
@@ -93,11 +92,11 @@ class Link:
             await self._left.stop()
 
     async def _life(self) -> float:
-        """One connection; seconds to wait before the next."""
+        """Runs one connection; returns the seconds to wait before the next."""
         try:
             connection = Connection(self._endpoint.connect(self._clock))
         except TowlineError as error:
-            # The agent goes on healing, though nothing but a mended file or address leads further.
+            # The agent keeps healing, although only a corrected file or address helps here.
             return self._after_loss(Status.INVALID_ARGUMENT, error.message)
         left = False
         try:
@@ -111,7 +110,7 @@ class Link:
         except TowlineError as error:
             return self._after_loss(Status.UNKNOWN, error.message)
         except Exception:
-            # Whatever is wrong with the link must not end the healing of drift.
+            # A problem of the link must not stop the healing of drift.
             log.exception("link failed")
             return self._backoff.next()
         finally:
@@ -121,7 +120,7 @@ class Link:
         return 0.0
 
     async def _converse(self, connection: Connection) -> None:
-        """Sync from its greeting to its end; raises why it has ended."""
+        """Runs Sync from its greeting to its end; raises the reason of its end."""
         self._fetcher.use(connection.channel)
         session = await self._session(connection.channel)
         try:
@@ -141,7 +140,7 @@ class Link:
             instance_id=self._me.instance_id,
             mode=pb.MODE_AUTONOMOUS if self._me.autonomous else pb.MODE_MANAGED,
             facts=facts_to_wire(await self._facts.known()),
-            held=held_to_wire(one for one in self._reconciler.held() if not is_local_id(one[0])),
+            held=held_to_wire(held for held in self._reconciler.held() if not is_local_id(held[0])),
             sealing_key=self._me.sealing_key,
             acknowledged=self._outbox.acknowledged(),
         )
@@ -160,7 +159,9 @@ class Link:
     def _after_loss(self, status: Status, details: str) -> float:
         if status == Status.UNAUTHENTICATED:
             wait = back_in(drained=False)
-            log.error("the control plane refuses our token", details=details, retry_s=round(wait))
+            log.error(
+                "the control plane refuses the agent's token", details=details, retry_s=round(wait)
+            )
             return wait
         wait = self._backoff.next()
         log.warning("link lost", status=status.name, details=details, retry_s=round(wait, 1))
@@ -174,5 +175,5 @@ class Link:
 
 
 def back_in(*, drained: bool) -> float:
-    """Seconds until an agent that was sent away comes again; else it was not let in."""
+    """Seconds until the next connection after a drain, or after a refusal."""
     return random.uniform(0, _DRAINED_S) if drained else _REFUSED_S * random.uniform(0.75, 1.25)

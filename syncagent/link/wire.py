@@ -1,4 +1,4 @@
-"""Between `fleet.wire.v1` and the agent's own values; the only place that knows both."""
+"""Conversion between `fleet.wire.v1` and the agent's values; the only module that knows both."""
 
 from collections.abc import Iterable
 
@@ -57,21 +57,21 @@ _MOST_APIS = 1000
 _MOST_AWAITING = 1000
 _LONGEST_COMPLAINT = 1000
 _MOST_FIELDS = 32
-# Of a dry run: together they stay well below what one message may have.
+# Limits of a dry run, well below the maximum size of a message.
 _MOST_PLANNED = 10_000
 _PLANNED_BYTES = 2 << 20
 _REMOVAL = {pb.REMOVAL_CASCADE: Removal.CASCADE, pb.REMOVAL_ORPHAN: Removal.ORPHAN}
 
 
 def desired_of(message: pb.Desired) -> Desired:
-    """What the control plane wants of a service. Invalid: it says neither what nor how."""
+    """Decodes the desired state of a service. Invalid: neither a spec nor a known removal."""
     if message.WhichOneof("state") == "spec":
         policy = _verification(message.verification) if message.HasField("verification") else None
         spec = _spec(message.spec)
         return Desired(message.service_id, message.sequence, spec=spec, verification=policy)
     removal = _REMOVAL.get(message.removal)
     if removal is None:
-        raise Invalid("neither a spec nor a known way of removal", field="Desired.state")
+        raise Invalid("neither a spec nor a known removal", field="Desired.state")
     confirmed = tuple(_ref_of(ref) for ref in message.confirmed)
     return Desired(message.service_id, message.sequence, removal=removal, confirmed=confirmed)
 
@@ -84,15 +84,15 @@ def facts_to_wire(facts: ClusterFacts) -> pb.ClusterFacts:
         cpu_millis=facts.cpu_millis,
         memory_bytes=facts.memory_bytes,
         pod_capacity=facts.pod_capacity,
-        api_versions=[_cut(one, 320) for one in facts.api_versions[:_MOST_APIS]],
+        api_versions=[_cut(api, 320) for api in facts.api_versions[:_MOST_APIS]],
         deprecated=[
             pb.DeprecatedApi(
-                group=_cut(one.group, 253),
-                version=_cut(one.version, 63),
-                resource=_cut(one.resource, 253),
-                removed_in=_cut(one.removed_in, 16),
+                group=_cut(api.group, 253),
+                version=_cut(api.version, 63),
+                resource=_cut(api.resource, 253),
+                removed_in=_cut(api.removed_in, 16),
             )
-            for one in facts.deprecated[:_MOST_APIS]
+            for api in facts.deprecated[:_MOST_APIS]
         ],
     )
 
@@ -122,17 +122,18 @@ def inventory_to_wire(change: InventoryChange) -> pb.Report:
     body = pb.Inventory(
         service_id=change.service_id,
         complete=change.complete,
-        present=[_component(one, one.ref.key in change.fresh) for one in change.present],
+        present=[
+            _component(component, component.ref.key in change.fresh) for component in change.present
+        ],
         gone=[_ref(ref) for ref in change.gone],
     )
     return pb.Report(inventory=body)
 
 
 def merge_inventories(older: pb.Report, newer: pb.Report) -> pb.Report:
-    """One report that says what two successive ones say.
-
-    What has come and gone in between is in neither list: pods of a cron job would fill the disk of
-    an agent that has no link for days.
+    """Merges two successive reports.
+    Components that came and went in between are dropped: otherwise the pods of a cron job would
+    fill the disk of an agent without a link for days.
     """
     if newer.inventory.complete:
         return newer
@@ -145,7 +146,7 @@ def merge_inventories(older: pb.Report, newer: pb.Report) -> pb.Report:
     for component in newer.inventory.present:
         key = _key(component.object)
         before = present.get(key)
-        # What has gone before and is back may be known at the other side.
+        # The other side may know a component that was gone and is back.
         component.fresh = component.fresh and key not in gone if before is None else before.fresh
         present[key] = component
         gone.pop(key, None)
@@ -211,21 +212,21 @@ def _render(rendered: Rendered) -> pb.RenderResult:
 
 
 def job_of(command_id: str, message: pb.RunJob) -> JobSpec:
-    """The job that a command asks for. Invalid: its manifest is no object."""
+    """Decodes the job of a command. Invalid: its manifest is not an object."""
     try:
         manifest = orjson.loads(message.manifest)
     except orjson.JSONDecodeError as error:
         raise Invalid("the job's manifest is not JSON") from error
     if not isinstance(manifest, dict):
         raise Invalid("the job's manifest is not an object")
-    secrets = tuple(secret_of(one) for one in message.secrets)
+    secrets = tuple(secret_of(secret) for secret in message.secrets)
     return JobSpec(
         command_id, message.namespace, manifest, message.timeout_s, message.follow, secrets
     )
 
 
 def pulse_to_wire(complaint: str) -> pb.AgentMessage:
-    """A sign of life, with as much of what hinders the agent as people read."""
+    """Encodes a pulse with a truncated complaint."""
     return pb.AgentMessage(pulse=pb.Pulse(complaint=_cut(complaint, _LONGEST_COMPLAINT)))
 
 
@@ -276,12 +277,12 @@ def _spec(message: pb.ServiceSpec) -> ServiceSpec:
         _options(message.options),
         message.commit,
         _attestation(message.attestation) if message.HasField("attestation") else None,
-        tuple(secret_of(one) for one in message.secrets),
+        tuple(secret_of(secret) for secret in message.secrets),
     )
 
 
 def _verification(message: pb.Verification) -> Verification:
-    """Invalid: it compares in a way that this agent does not know."""
+    """Decodes a verification. Invalid: unknown comparison."""
     metric = None
     if message.HasField("metric"):
         comparison = _COMPARISONS.get(message.metric.comparison)
@@ -311,8 +312,8 @@ def _options(message: pb.SyncOptions) -> SyncOptions:
         namespace_annotations=dict(message.namespace_annotations),
         force=not message.fail_on_conflict,
         replace_immutable=message.replace_immutable,
-        ignored=tuple(_ignored(one) for one in message.ignored),
-        health_rules=tuple(_rule(one) for one in message.health_rules if one.health in _HEALTH),
+        ignored=tuple(_ignored(difference) for difference in message.ignored),
+        health_rules=tuple(_rule(rule) for rule in message.health_rules if rule.health in _HEALTH),
         wave_timeout_s=message.wave_timeout_s,
         deletion_budget=message.deletion_budget,
         confirmed=tuple(_ref_of(ref) for ref in message.confirmed),
@@ -331,19 +332,24 @@ def _ignored(message: pb.IgnoredDifference) -> IgnoredDifference:
 
 
 def _rule(message: pb.HealthRule) -> HealthRule:
-    conditions = tuple(FieldCondition(one.pointer, tuple(one.any_of)) for one in message.conditions)
+    conditions = tuple(
+        FieldCondition(condition.pointer, tuple(condition.any_of))
+        for condition in message.conditions
+    )
     return HealthRule(
         message.group, message.kind, _HEALTH[message.health], conditions, message.message
     )
 
 
 def _planned(planned: Iterable[PlannedChange]) -> list[pb.PlannedChange]:
-    """What fits; the changes of fields of later objects are left out first, then the objects."""
+    """Encodes planned changes up to the size limit; drops field changes of later objects first,
+    then objects.
+    """
     found: list[pb.PlannedChange] = []
     room = _PLANNED_BYTES
-    for one in planned:
-        message = pb.PlannedChange(object=_ref(one.ref), change=f"CHANGE_{one.change.name}")
-        fields = _changes(one.fields)
+    for change in planned:
+        message = pb.PlannedChange(object=_ref(change.ref), change=f"CHANGE_{change.change.name}")
+        fields = _changes(change.fields)
         if sum(field.ByteSize() for field in fields) < room // 2:
             message.fields.extend(fields)
         room -= message.ByteSize()
@@ -356,9 +362,11 @@ def _planned(planned: Iterable[PlannedChange]) -> list[pb.PlannedChange]:
 def _changes(changes: Iterable[FieldChange]) -> list[pb.FieldChange]:
     return [
         pb.FieldChange(
-            pointer=_cut(one.pointer, 1024), old=_cut(one.old, 1024), new=_cut(one.new, 1024)
+            pointer=_cut(change.pointer, 1024),
+            old=_cut(change.old, 1024),
+            new=_cut(change.new, 1024),
         )
-        for one in list(changes)[:_MOST_FIELDS]
+        for change in list(changes)[:_MOST_FIELDS]
     ]
 
 
@@ -370,19 +378,19 @@ def _problem(problem: Problem) -> pb.Problem:
     )
 
 
-def _component(one: Component, fresh: bool) -> pb.Component:
+def _component(component: Component, fresh: bool) -> pb.Component:
     return pb.Component(
-        object=_ref(one.ref),
-        uid=_cut(one.uid, 64),
-        owner_uid=_cut(one.owner_uid, 64),
-        health=f"HEALTH_{one.health.name}",
-        message=_cut(one.message, 1024),
-        synced=one.synced,
-        images=[_cut(image, 1024) for image in one.images[:64]],
-        labels={_cut(k, 253): _cut(v, 253) for k, v in [*one.labels.items()][:_MOST_LABELS]},
-        generation=one.generation,
-        hash=one.hash,
-        finalizers=[_cut(name, 253) for name in one.finalizers[:64]],
+        object=_ref(component.ref),
+        uid=_cut(component.uid, 64),
+        owner_uid=_cut(component.owner_uid, 64),
+        health=f"HEALTH_{component.health.name}",
+        message=_cut(component.message, 1024),
+        synced=component.synced,
+        images=[_cut(image, 1024) for image in component.images[:64]],
+        labels={_cut(k, 253): _cut(v, 253) for k, v in [*component.labels.items()][:_MOST_LABELS]},
+        generation=component.generation,
+        hash=component.hash,
+        finalizers=[_cut(name, 253) for name in component.finalizers[:64]],
         fresh=fresh,
     )
 
@@ -406,7 +414,7 @@ def _key(ref: pb.ObjectRef) -> tuple[str, str, str, str]:
 
 
 def _cut(text: str, limit: int) -> str:
-    """The text within the wire's limit, in bytes, never through the middle of a character."""
+    """Truncates text to the wire's limit in bytes, never within a character."""
     if text.isascii():
         return text[:limit]
     data = text.encode(errors="replace")

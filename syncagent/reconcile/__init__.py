@@ -1,4 +1,3 @@
-"""The agent's use cases: bring a service to its desired state, keep it there, say how it is.
-
-Only ports and domain are used here; when something is done again is decided in `engine`.
+"""The agent's use cases: sync a service to its desired state, keep it in sync, report its status.
+They use only ports and domain; `engine` decides about retries.
 """

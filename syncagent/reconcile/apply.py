@@ -1,4 +1,4 @@
-"""Writing manifests into the cluster, kind by kind; what fails, fails alone."""
+"""Applies manifests kind by kind; a failure affects only its own object."""
 
 import asyncio
 import re
@@ -26,9 +26,9 @@ from syncagent.reconcile.tools import Tools
 
 log = structlog.get_logger(__name__)
 
-# Objects of one API group that are under way at once; of how many are sent the client decides.
+# Maximum number of concurrent objects in one API group; the client limits the actual requests.
 _AT_ONCE = 32
-# After so many objects in one go got no answer, the others are not tried.
+# After this number of unanswered requests in one pass, the other objects are not tried.
 _UNANSWERED_LIMIT = 3
 # A new kind is served about a second after its definition; waits between looks, seconds.
 _ESTABLISHING_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 2.0, 2.0, 4.0, 8.0, 10.0)
@@ -39,13 +39,13 @@ _IMMUTABLE = re.compile(
     re.IGNORECASE,
 )
 HEALS_KEPT = 15
-# What people are told of a fault of our own.
+# Message for internal errors.
 INTERNAL = "internal error of the agent; see its log"
 
 
 @dataclass(slots=True)
 class Writer:
-    """One pass over the manifests of a service; `unserved` are kinds waited for in vain."""
+    """One pass over the manifests of a service; `unserved`: kinds that did not appear in time."""
 
     tools: Tools
     service: Service
@@ -55,24 +55,28 @@ class Writer:
     unserved: set[tuple[str, str]] = field(default_factory=set)
 
     async def write(self, manifests: list[Manifest]) -> None:
-        """Apply all; failures are noted on the service."""
+        """Applies all manifests; records failures on the service."""
         for wave in in_waves(manifests):
             groups: dict[str, list[Manifest]] = defaultdict(list)
             for manifest in wave:
                 groups[manifest.ref.group].append(manifest)
-            await asyncio.gather(*(one for part in groups.values() for one in self._workers(part)))
+            await asyncio.gather(
+                *(worker for part in groups.values() for worker in self._workers(part))
+            )
         self._watch(manifests)
 
     def _watch(self, manifests: list[Manifest]) -> None:
-        """Nobody looks at what is seen during a walk: one list after it costs less than to be told
-        of each of our own writes."""
+        """Watches the objects after the sync: one list then costs less than an event for each of
+        our writes.
+        """
         for manifest in manifests:
-            if (one := self.service.owned[manifest.key]).uid:
-                self.tools.watch(one.ref)
+            if (owned := self.service.owned[manifest.key]).uid:
+                self.tools.watch(owned.ref)
 
     def _workers(self, manifests: list[Manifest]) -> list[Coroutine[Any, Any, None]]:
-        """Some for each API group: a slow one holds up no other, and thousands of objects that
-        wait for their turn take no memory."""
+        """Creates some workers for each API group: a slow group delays no other, and thousands of
+        waiting objects take no memory.
+        """
         todo = iter(manifests)
         return [self._work(todo) for _ in range(min(_AT_ONCE, len(manifests)))]
 
@@ -83,13 +87,13 @@ class Writer:
     async def _one(self, manifest: Manifest) -> None:
         try:
             if self.unanswered >= _UNANSWERED_LIMIT:
-                raise Unavailable("not tried: the API server does not answer")
+                raise Unavailable("not tried: the API server does not respond")
             await self._apply(manifest)
             self.service.failures.pop(manifest.key, None)
         except TowlineError as error:
             self.unanswered += isinstance(error, Unavailable)
             if isinstance(error, Refused) and error.status == 404:
-                # Its namespace has gone: it is made anew next time.
+                # Its namespace is gone: the next pass creates it again.
                 self.tools.registry.namespaces.clear()
             self.service.failures[manifest.key] = problem_of(error, manifest.ref)
         except Exception:
@@ -128,13 +132,13 @@ class Writer:
             raise
 
     async def _replace(self, manifest: Manifest) -> KubeObject:
-        """Delete and make anew. The pods of a stateful set stay and are taken over."""
+        """Deletes and creates an object. The pods of a stateful set stay and are adopted."""
         ref, live = manifest.ref, await self.tools.cluster.get(manifest.ref)
         stateful = ref.kind == "StatefulSet"
         if is_precious(ref) and not stateful and not self._is_agreed(ref, live):
             self.service.awaiting = (*self.service.awaiting, ref)
             raise Refused(
-                "must be deleted to be changed, and with it its content: confirm the deletion",
+                "cannot be changed without deleting it and its content: confirm the deletion",
                 status=409,
                 reason="Unconfirmed",
             )
@@ -144,29 +148,35 @@ class Writer:
         return await self._when_served(manifest)
 
     def _is_agreed(self, ref: ObjectRef, live: KubeObject | None) -> bool:
-        """Whether a person has agreed that an object goes, to us or by a word on it."""
-        confirmed = any(one.key == ref.key for one in self.spec.options.confirmed)
+        """Reports whether a person has confirmed the deletion of an object, or its annotation
+        permits it.
+        """
+        confirmed = any(
+            confirmed_ref.key == ref.key for confirmed_ref in self.spec.options.confirmed
+        )
         return confirmed or live is None or directives_of(live).prune == Leave.AGREED
 
     async def _take_over(self, manifest: Manifest, live: KubeObject) -> KubeObject:
-        """Make what another tool applied wholly ours; a new object is nobody else's."""
+        """Takes an object over from another tool; does nothing for a new object."""
         entries = handed_over(live)
         if entries is None:
             return live
-        tools = former_tools(live)
+        former = former_tools(live)
         live = await self.tools.cluster.assign(manifest.ref, live, entries)
         live = await send(self.tools, self.spec.options, manifest)
-        for tool in tools:
+        for tool in former:
             self.service.adopted[tool] = self.service.adopted.get(tool, 0) + 1
-        text = f"taken over from {', '.join(tools)} by service {self.spec.name}"
+        text = f"taken over from {', '.join(former)} by service {self.spec.name}"
         uid = metadata_of(live).get("uid") or ""
         self.tools.notices.add(manifest.ref, uid, "Adopted", text, warns=False)
-        log.info("object adopted", object=str(manifest.ref), tools=tools)
+        log.info("object adopted", object=str(manifest.ref), former=former)
         return live
 
 
 async def send(tools: Tools, options: SyncOptions, manifest: Manifest) -> KubeObject:
-    """Server-side apply of one manifest; the live object. Refused, UnknownApi, Unavailable."""
+    """Applies one manifest server-side and returns the live object. Refused, UnknownApi,
+    Unavailable.
+    """
     ref, force = manifest.ref, options.force
     if not manifest.left:
         return await sealed.apply(tools, manifest, manifest.body, force=force)
@@ -181,7 +191,7 @@ async def send(tools: Tools, options: SyncOptions, manifest: Manifest) -> KubeOb
 
 
 async def until_gone(tools: Tools, ref: ObjectRef, uid: str) -> None:
-    """Wait until an object has really gone. Unavailable: something holds it."""
+    """Waits until an object is gone. Unavailable: finalizers or a grace period hold it."""
     for wait in _GOING_S:
         live = await tools.cluster.get(ref)
         if live is None or metadata_of(live).get("uid") != uid:
@@ -192,29 +202,29 @@ async def until_gone(tools: Tools, ref: ObjectRef, uid: str) -> None:
 
 
 def note(tools: Tools, service: Service, manifest: Manifest, live: KubeObject) -> bool:
-    """Note what an apply has led to; whether it changed the object."""
-    one = service.owned[manifest.key]
-    known, version = one.uid, one.version
-    one.ref = manifest.ref
-    one.observe(live, service.rules)
-    changed = one.version != version or not known
-    if changed and one.applied == manifest.digest:
-        one.heals = (*one.heals[-HEALS_KEPT:], tools.clock.monotonic())
-    tools.evidence.suspect(service, one)
-    one.applied = manifest.digest
-    one.live = sealed.live_state(tools, manifest, live)
-    one.synced, one.doubtful, one.leaving = True, False, False
-    tools.registry.identify(one)
+    """Records the result of an apply; True if it changed the object."""
+    owned = service.owned[manifest.key]
+    known, version = owned.uid, owned.version
+    owned.ref = manifest.ref
+    owned.observe(live, service.rules)
+    changed = owned.version != version or not known
+    if changed and owned.applied == manifest.digest:
+        owned.heals = (*owned.heals[-HEALS_KEPT:], tools.clock.monotonic())
+    tools.evidence.suspect(service, owned)
+    owned.applied = manifest.digest
+    owned.live = sealed.live_state(tools, manifest, live)
+    owned.synced, owned.doubtful, owned.leaving = True, False, False
+    tools.registry.identify(owned)
     return changed
 
 
 def is_immutable(error: Refused) -> bool:
-    """Whether the API server refuses because a field cannot be changed in place."""
+    """Reports whether the API server refused the change of an immutable field."""
     return error.status == 422 and _IMMUTABLE.search(error.message) is not None
 
 
 def problem_of(error: TowlineError, ref: ObjectRef | None) -> Problem:
-    """A failure as people read it."""
+    """Describes a failure for people."""
     if isinstance(error, Refused):
         return Problem(error.message + _advice(error), error.reason, ref)
     if isinstance(error, UnknownApi):
@@ -224,10 +234,12 @@ def problem_of(error: TowlineError, ref: ObjectRef | None) -> Problem:
 
 def _advice(error: Refused) -> str:
     if error.reason == "Conflict" and "conflict with" in error.message:
-        return "; let this service take the fields over, or leave them to that manager"
+        return "; enable `force` to take the fields over, or ignore these differences"
     return ""
 
 
 def _cannot_change(error: Refused) -> Refused:
-    text = f"{error.message}; to delete and create it anew, annotate it towline.dev/replace: true"
+    text = (
+        f"{error.message}; to delete and recreate it, add the annotation towline.dev/replace: true"
+    )
     return Refused(text, status=error.status, reason="Immutable")

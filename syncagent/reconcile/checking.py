@@ -1,5 +1,5 @@
-"""Finding out that nothing is to be done, without writing: at a word that changes nothing, and when
-a service is asked to be looked at.
+"""Checks without writes whether a service is in sync: after a new revision without changes, and on
+request.
 """
 
 from collections import defaultdict
@@ -15,9 +15,8 @@ from syncagent.reconcile.tools import Tools
 
 
 def is_as_wanted(service: Service) -> bool:
-    """Whether the newest word wants exactly what was applied before, and all of it is so.
-
-    The commit and the signature of a bundle may differ: its content does not.
+    """Reports whether the newest desired state equals the applied one and all objects are in sync.
+    Commit and signature of a bundle may differ if its content does not.
     """
     spec, current = service.desired.spec, service.current
     if spec is None or current is None or current.spec is None or service.spans is None:
@@ -30,12 +29,12 @@ def is_as_wanted(service: Service) -> bool:
         same == current.spec
         and not (spec.options.dry_run or spec.options.paused)
         and service.spans.keys() == service.owned.keys()
-        and all(_is_settled(one) for one in service.owned.values())
+        and all(_is_settled(owned) for owned in service.owned.values())
     )
 
 
 def note_as_wanted(tools: Tools, service: Service) -> None:
-    """Take the newest word for applied."""
+    """Records the newest desired state as applied."""
     target, now_ms = service.desired, tools.now_ms()
     tools.memory.begin(target, ())
     service.current, service.tried, service.counted = target, target.sequence, target.sequence
@@ -46,15 +45,15 @@ def note_as_wanted(tools: Tools, service: Service) -> None:
 
 
 async def doubt_what_changed(tools: Tools, service: Service) -> None:
-    """Mark for another apply what is not in the version seen last; all if that cannot be told."""
+    """Marks changed objects for another apply; all of them if the versions cannot be read."""
     places: dict[tuple[Api, str], list[Owned]] = defaultdict(list)
-    for one in service.owned.values():
-        places[one.ref.api, one.ref.namespace].append(one)
+    for owned in service.owned.values():
+        places[owned.ref.api, owned.ref.namespace].append(owned)
     for (api, namespace), found in places.items():
         versions = await _versions(tools, api, namespace, service.id)
-        for one in found:
-            if not one.synced or versions.get(one.key) != one.version:
-                one.doubtful = True
+        for owned_object in found:
+            if not owned_object.synced or versions.get(owned_object.key) != owned_object.version:
+                owned_object.doubtful = True
 
 
 async def _versions(
@@ -67,5 +66,5 @@ async def _versions(
         return {}
 
 
-def _is_settled(one: Owned) -> bool:
-    return one.synced and not one.doubtful and not one.leaving
+def _is_settled(owned: Owned) -> bool:
+    return owned.synced and not owned.doubtful and not owned.leaving

@@ -1,7 +1,6 @@
-"""The agent's heart: takes desired state and sightings, decides what is done and when.
-
-Each service has a lane. In it, in this order: what is due is walked through the steps; what was
-seen is looked at; what is left is tried again later.
+"""The agent's scheduler: takes desired state and observations, and decides what to do and when.
+Each service has a queue key. Its work has a fixed order: sync the service if due, process
+observations, then schedule a retry.
 """
 
 import asyncio
@@ -50,16 +49,15 @@ log = structlog.get_logger(__name__)
 
 _TIDY_EVERY_S = 600.0
 _ANSWER_AGAIN_S = 5.0
-# What the cluster itself cannot be told about now.
+# Problems that cannot be written as events now.
 _UNSAID = {str(Code.UNAVAILABLE), "Unreachable"}
 
 
 class Engine:
     """Brings all services of this cluster to their desired state and keeps them there.
-
-    `key` opens what is sealed to this agent, `identities` what is encrypted in git. `walks` bounds
-    how many services are walked through at once; heals are not held up by them. `metrics` are
-    asked when bundles are verified.
+    `key` opens values sealed to this agent; `identities` decrypts values from git. `walks`: maximum
+    number of services that are synced at the same time; heals do not count. `metrics` are queried
+    when bundles are verified.
     """
 
     def __init__(
@@ -120,9 +118,8 @@ class Engine:
         )
 
     def start(self) -> None:
-        """Take up the remembered state and begin to reconcile, control plane or not.
-
-        After a lost disk nothing is written before the cluster has told what is owned.
+        """Loads the stored state and begins to reconcile, with or without the control plane.
+        After a lost disk, the agent writes nothing before it has found its objects in the cluster.
         """
         self._registry.restore(self._memory.services(), self._memory.owned())
         for service in self._registry:
@@ -133,24 +130,23 @@ class Engine:
         self._tasks.forever("reach", self._reach.run())
         self._tasks.forever("verifier", self._verifier.run())
         if self._memory.fresh:
-            self._registry.gap = "what this cluster holds has not been found out yet"
+            self._registry.gap = "the objects of this cluster have not been listed yet"
             self._tasks.spawn("recover", self._recover())
         else:
             self._looked.set()
         self._take_up()
 
     async def failed(self) -> BaseException:
-        """Waits until a part that should run for ever has ended; why."""
+        """Waits until a permanent task has ended, and returns its error."""
         return await self._tasks.wait_failed()
 
     async def stop(self) -> None:
-        """Stop all work; what was begun is on disk and is taken up at the next start."""
+        """Stops all work; unfinished work is on disk and continues after the next start."""
         await self._tasks.stop()
 
     def desire(self, desired: Desired) -> None:
-        """The control plane's newest word on a service; older ones are ignored.
-
-        Unavailable: it could not be kept on disk, and is as if it had not been said.
+        """Takes the newest desired state of a service; ignores older ones.
+        Unavailable: it could not be stored and has no effect.
         """
         service = self._registry.get(desired.service_id)
         if service is None and desired.removal is not None and not self._registry.gap:
@@ -169,7 +165,7 @@ class Engine:
         service.held = reason
 
     def _take(self, service: Service, desired: Desired) -> None:
-        """Begin to bring a service to a desired state, once it is on disk."""
+        """Stores a desired state and starts to sync it."""
         stamps = Stamps(received=self._tools.now_ms())
         self._memory.desire(desired, stamps)
         self._registry.put(service)
@@ -178,10 +174,9 @@ class Engine:
         self._now(service)
 
     def held(self) -> list[tuple[str, int]]:
-        """Ids and sequences of the services whose desired state is kept.
-
-        Those that only marks in the cluster tell of are not among them: whose they are is not
-        known, so nobody is to be asked whether they may go.
+        """Returns ids and sequences of the services with a stored desired state.
+        Services known only from labels in the cluster are left out: their owner is unknown, so the
+        control plane must not be asked to remove them.
         """
         return [
             (service.id, service.desired.sequence)
@@ -190,19 +185,21 @@ class Engine:
         ]
 
     def linked(self) -> None:
-        """The control plane can be reached (again): what waits for bundles need not wait."""
+        """Handles a new connection: retries services that wait for bundles."""
         for service in self._registry:
             if service.current != service.desired:
                 self._now(service)
 
     def retell(self) -> None:
-        """Say of each service how it is and what it has, whatever was said before."""
+        """Reports status and inventory of every service again."""
         for service in self._registry:
             service.reported = None
             self._reporter.forget(service.id)
 
     def sync_now(self, command_id: str, service_id: str) -> None:
-        """Check a service against the cluster; answered when done, and only done once."""
+        """Syncs a service with the cluster; the command is executed once and answered at
+        the end.
+        """
         service = self._asked(command_id, service_id)
         spec = service.desired.spec if service is not None else None
         if service is None or spec is None:
@@ -215,7 +212,7 @@ class Engine:
             self._now(service)
 
     def terminate(self, command_id: str, service_id: str) -> None:
-        """Put an end to a sync, running hooks included; objects stay as they are by then."""
+        """Terminates a sync and its running hooks; objects stay in their present state."""
         service = self._asked(command_id, service_id)
         if service is not None and command_id not in (*service.commands, *service.begun):
             service.stopped = service.desired.sequence
@@ -223,11 +220,11 @@ class Engine:
             self._now(service)
 
     def refuse(self, command_id: str, reason: str) -> None:
-        """Answer a command that this agent does not know."""
+        """Answers a command that this agent does not support."""
         self._answer(CommandDone(command_id, Outcome.REFUSED, reason))
 
     def _asked(self, command_id: str, service_id: str) -> Service | None:
-        """The service that a command is about; None: it is answered, here or before."""
+        """Returns the service of a command; None: the command has been answered."""
         answer = self._memory.answered(command_id)
         service = self._registry.get(service_id)
         if answer is not None:
@@ -235,13 +232,15 @@ class Engine:
         elif service is not None and service.desired.spec is not None:
             return service
         else:
-            self._answer(CommandDone(command_id, Outcome.REFUSED, "no such service here"))
+            self._answer(
+                CommandDone(command_id, Outcome.REFUSED, "the agent knows no such service")
+            )
         return None
 
     def _take_up(self) -> None:
         for service in self._registry:
-            for one in service.owned.values():
-                self._watchers.watch(one.ref)
+            for owned in service.owned.values():
+                self._watchers.watch(owned.ref)
             self._now(service)
 
     async def _require_cluster(self) -> None:
@@ -296,14 +295,14 @@ class Engine:
             self._reporter.touch(service_id)
 
     def _answer_all(self, service: Service) -> None:
-        """Once the sync has come to its end; what the disk does not take now is answered later."""
+        """Answers commands after the end of the sync; retries later if the disk fails."""
         if waits(service) and service.stopped != service.desired.sequence:
             return
         while service.begun:
             try:
                 self._answer(_result(service.begun[0], service))
             except Unavailable as error:
-                log.error("a command's answer cannot be kept", reason=error.message)
+                log.error("a command's answer cannot be stored", reason=error.message)
                 self._lanes.trigger_in(service.id, _ANSWER_AGAIN_S)
                 return
             del service.begun[0]
@@ -313,28 +312,32 @@ class Engine:
         return now >= service.hold_until and not is_closed(service, now)
 
     def _notice(self, service: Service) -> None:
-        """Write what has failed where people look: on the object, or on its namespace."""
+        """Writes failures as events on the object, or on its namespace."""
         spec = service.desired.spec
         for key, problem in service.failures.items():
             if problem.reason in _UNSAID or spec is None or problem.ref is None:
                 continue
-            one = service.owned.get(key) if key else None
+            owned = service.owned.get(key) if key else None
             text = f"service {spec.name}: {problem.message}"
-            self._notices.add(problem.ref, one.uid if one else "", problem.reason, text, warns=True)
+            self._notices.add(
+                problem.ref, owned.uid if owned else "", problem.reason, text, warns=True
+            )
 
     async def _walk(self, service: Service) -> None:
-        """Walk through the steps; what ends the walk early becomes a failure of the whole."""
+        """Runs the steps of a sync; an error that ends it early becomes a failure of the whole
+        service.
+        """
         async with self._turn:
             target = service.desired
             service.busy_since = self._clock.monotonic()
             try:
                 await (synchronize if target.spec else remove)(self._tools, service)
             except Ended:
-                log.debug("walk ended", service=service.id)
+                log.debug("sync paused", service=service.id)
             except TowlineError as error:
                 self._ended_early(service, error)
             except Exception:
-                log.exception("service cannot be worked on", service=service.id)
+                log.exception("service cannot be synced", service=service.id)
                 service.failures[None] = Problem(INTERNAL, "Internal")
             finally:
                 service.busy = None
@@ -352,7 +355,7 @@ class Engine:
             log.warning("service waits", service=service.id, reason=error.message)
 
     async def _look(self, service: Service) -> float:
-        """Look at everything that was seen; seconds after which something wants a second look."""
+        """Processes all observations; returns the seconds until the earliest retry, or 0."""
         soonest = 0.0
         while service.inbox:
             key = next(iter(service.inbox))
@@ -362,13 +365,13 @@ class Engine:
         return soonest
 
     async def _look_at(self, service: Service, key: ObjectKey, sighting: Sighting) -> float:
-        """Whatever is wrong with one object keeps nobody from looking at the others."""
+        """Processes one observation; an error of one object must not affect the others."""
         try:
             return await look(self._tools, service, key, sighting)
         except TowlineError as error:
             service.failures[key] = problem_of(error, None)
         except Exception:
-            log.exception("object cannot be looked at", service=service.id, object=key)
+            log.exception("object cannot be processed", service=service.id, object=key)
             service.failures[key] = Problem(INTERNAL, "Internal")
         return service.retry.next()
 
@@ -387,7 +390,7 @@ class Engine:
         self._lanes.trigger_in(service.id, service.hold_until - now)
 
     def _look_at_gate(self, service: Service, gate: Gate, now: float) -> None:
-        """What is awaited may have come already, or will be seen; hooks are asked after."""
+        """Schedules the next check of a gate; hooks are polled."""
         if not is_closed(service, now):
             self._lanes.trigger(service.id)
             return
@@ -407,7 +410,7 @@ class Engine:
             except TowlineError as error:
                 self._registry.gap = error.message
                 self._looked.set()
-                log.error("cannot see what the cluster holds", error=error.message)
+                log.error("objects of the cluster cannot be listed", error=error.message)
                 await self._clock.sleep(backoff.next())
         log.info("state directory is new", objects_found=found)
         self._registry.gap = ""
@@ -415,7 +418,7 @@ class Engine:
         self._take_up()
 
     async def _tidy(self) -> None:
-        """End watches and remove bundles that no service needs any more."""
+        """Ends watches and deletes bundles that no service needs any more."""
         while True:
             await self._clock.sleep(_TIDY_EVERY_S)
             self._watchers.tidy()

@@ -1,8 +1,7 @@
-"""What else explains why something is not well: the last lines of a crashed container's log, and
-the events that warn of an object.
-
-Asked for rarely: a log once a crash, events some seconds after an object was seen to be stuck. None
-of it goes on with a secret of its service in it.
+"""Diagnostics for unhealthy objects: the last lines of a crashed container's log, and warning
+events.
+Requests are rare: a log once for each crash, events some seconds after an object seemed stuck.
+Secrets of the service are masked.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from syncagent.reconcile.registry import Registry, Service
 _TAIL = 600
 _AT_ONCE = 2
 _ASK_AFTER_S = (1.0, 5.0, 20.0, 60.0)
-# Their controllers tell why nothing happens by events alone.
+# Their controllers report the reason of a delay only in events.
 _SILENT = {
     ("", "PersistentVolumeClaim"),
     ("", "Service"),
@@ -34,7 +33,9 @@ _SILENT = {
 
 
 class Evidence:
-    """Asks the cluster, a few questions at a time; `touch` is told of services that it explains."""
+    """Queries the cluster, a few requests at a time; `touch` gets the id of each service
+    with news.
+    """
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class Evidence:
         self._asked: set[ObjectKey] = set()
 
     def explained(self, child: Component, crash: Crash | None) -> Component:
-        """A pod with the end of its log, which is fetched if this crash is new."""
+        """Adds the end of its log to a crashed pod, and fetches the log of a new crash."""
         if crash is None or child.health != Health.FAILED:
             self._crashes.pop(child.uid, None)
             return child
@@ -68,18 +69,20 @@ class Evidence:
         return _with_tail(child, tail)
 
     def drop(self, uid: str) -> None:
-        """A pod has gone."""
+        """Drops a pod that is gone."""
         self._crashes.pop(uid, None)
 
-    def suspect(self, service: Service, one: Owned) -> None:
-        """An owned object was seen: if it may be stuck, its events are asked for in a while."""
-        silent = (one.ref.group, one.ref.kind) in _SILENT
-        if silent and one.verdict.health == Health.PROGRESSING and one.key not in self._asked:
-            self._asked.add(one.key)
-            self._tasks.spawn(f"events/{one.ref.name}", self._ask(service, one))
+    def suspect(self, service: Service, owned: Owned) -> None:
+        """Schedules a request for the events of an object that may be stuck."""
+        silent = (owned.ref.group, owned.ref.kind) in _SILENT
+        if silent and owned.verdict.health == Health.PROGRESSING and owned.key not in self._asked:
+            self._asked.add(owned.key)
+            self._tasks.spawn(f"events/{owned.ref.name}", self._ask(service, owned))
 
     async def last_words(self, service: Service, ref: ObjectRef, uid: str) -> str:
-        """How the log of a Pod, or of a Job's failed Pod, ends; empty if that cannot be told."""
+        """Returns the end of the log of a Pod, or of a Job's failed Pod; empty if it cannot be
+        read.
+        """
         if ref.kind == "Pod":
             return await self._tail(service, ref, "", previous=False)
         for child in self._registry.tree.beneath(uid):
@@ -98,21 +101,24 @@ class Evidence:
         self._registry.tree.put(_with_tail(plain, tail))
         self._tell(child.uid)
 
-    async def _ask(self, service: Service, one: Owned) -> None:
+    async def _ask(self, service: Service, owned: Owned) -> None:
         for wait in _ASK_AFTER_S:
             await self._clock.sleep(wait)
-            if one.verdict.health != Health.PROGRESSING or service.owned.get(one.key) is not one:
+            if (
+                owned.verdict.health != Health.PROGRESSING
+                or service.owned.get(owned.key) is not owned
+            ):
                 break
             async with self._turn:
-                said = await self._warnings(service, one)
-            if said and said != one.evidence:
-                one.evidence = said
+                said = await self._warnings(service, owned)
+            if said and said != owned.evidence:
+                owned.evidence = said
                 self._touch(service.id)
-        self._asked.discard(one.key)
+        self._asked.discard(owned.key)
 
-    async def _warnings(self, service: Service, one: Owned) -> str:
+    async def _warnings(self, service: Service, owned: Owned) -> str:
         try:
-            said = await self._cluster.warnings(one.ref, one.uid)
+            said = await self._cluster.warnings(owned.ref, owned.uid)
         except TowlineError:
             return ""
         return (await self._masking.masked(service, said[0]))[:_TAIL] if said else ""

@@ -1,7 +1,6 @@
-"""Waiting between the stages of a sync without holding anything up.
-
-A walk that has to wait ends; what it waits for is a `Gate`. Whatever is seen of the awaited objects
-makes the engine look at the gate, and walk again once it is open.
+"""Gates between the stages of a sync, which wait without blocking a task.
+A sync that must wait ends, and its condition is stored as a `Gate`. Each observation of an awaited
+object makes the engine check the gate, and resume the sync once it is open.
 """
 
 from collections.abc import Iterable
@@ -21,7 +20,7 @@ _FINE = (Health.HEALTHY, Health.PAUSED)
 
 
 class Ended(Exception):
-    """The walk ends here; what there is to say of it is on the service."""
+    """The sync ends here; the service holds its status."""
 
 
 async def await_stage(
@@ -32,7 +31,9 @@ async def await_stage(
     objects: Iterable[ObjectKey],
     hooks: Iterable[ObjectKey],
 ) -> bool:
-    """Whether a stage has failed; ends the walk while it is neither well nor too late."""
+    """Reports whether a stage has failed; pauses the sync while the stage is neither healthy nor
+    timed out.
+    """
     waiting = frozenset(key for key in objects if not is_well(service.owned[key]))
     running = frozenset(hooks)
     if service.failures or not (waiting or running):
@@ -49,7 +50,7 @@ async def await_stage(
 
 
 def is_closed(service: Service, now: float) -> bool:
-    """Whether a sync still waits, at a time of the monotonic clock."""
+    """Reports whether the gate of a sync is closed at a time of the monotonic clock."""
     gate = service.gate
     if gate is None or not waits(service) or now >= gate.until:
         return False
@@ -61,22 +62,21 @@ def is_closed(service: Service, now: float) -> bool:
 
 
 def waits(service: Service) -> bool:
-    """Whether the sync of what is desired now has come to a stage that it waits for."""
+    """Reports whether the sync of the present desired state waits at a gate."""
     return service.gate is not None and service.gate.sequence == service.desired.sequence
 
 
-def is_well(one: Owned) -> bool:
-    """Whether what comes after an object may begin.
-
-    A claim without a volume may wait for the very pod that comes after it.
+def is_well(owned: Owned) -> bool:
+    """Reports whether the next stage may begin after an object.
+    A claim without a volume counts as ready, because it may wait for the pod of the next stage.
     """
-    if one.ref.kind == "PersistentVolumeClaim" and one.verdict.health == Health.PROGRESSING:
-        return bool(one.uid)
-    return one.verdict.health in _FINE
+    if owned.ref.kind == "PersistentVolumeClaim" and owned.verdict.health == Health.PROGRESSING:
+        return bool(owned.uid)
+    return owned.verdict.health in _FINE
 
 
 def saying(service: Service) -> str:
-    """What a service waits for, for people."""
+    """Describes the present wait of a service for people."""
     gate = service.gate
     if gate is None:
         return ""
@@ -86,7 +86,7 @@ def saying(service: Service) -> str:
 
 
 def _left_s(tools: Tools, service: Service, run: Run, name: str) -> float:
-    """How long a stage may still take; the time counts across restarts."""
+    """Returns the remaining seconds of a stage; the time continues across restarts."""
     now_ms = tools.now_ms()
     if run.gate != name:
         run.gate, run.since_ms = name, now_ms
@@ -100,11 +100,11 @@ def _too_late(
     service: Service, name: str, waiting: frozenset[ObjectKey], running: frozenset[ObjectKey]
 ) -> Problem:
     reasons = [
-        f"{one.ref}: {one.verdict.message or one.verdict.health.name.lower()}"
-        for one in service.owned.values()
-        if one.key in waiting
+        f"{owned.ref}: {owned.verdict.message or owned.verdict.health.name.lower()}"
+        for owned in service.owned.values()
+        if owned.key in waiting
     ][:3]
-    text = f"{name} took too long, what comes after it was not begun; waited for "
+    text = f"{name} timed out; later stages were not started; waited for "
     return Problem(text + (", ".join(reasons) or _names(sorted(running))), "Timeout")
 
 

@@ -1,8 +1,7 @@
-"""Keeping owned objects as they were applied, whoever changes them.
-
-Each sighting is compared with what our own last apply led to. A foreign change is undone at
-once; one that comes back again and again is undone ever more slowly, so that two controllers
-never wear out the API server between them.
+"""Drift healing: keeps owned objects in their applied state.
+Each observation is compared with the result of our own last apply. A foreign change is reverted at
+once. A recurring one is reverted at growing intervals, so that two controllers never overload the
+API server.
 """
 
 from collections.abc import Sequence
@@ -33,28 +32,32 @@ _WINDOW_S = 60.0
 _FREE_HEALS = 5
 _SLOWEST_S = 60.0
 _MAX_PATHS = 32
-# What comes after an object that has just gone need not wait.
+# Work after an object that has just been deleted need not wait.
 _SOON_S = 0.01
 
 
 async def look(tools: Tools, service: Service, key: ObjectKey, sighting: Sighting) -> float:
-    """Take note of one sighting and act on it; seconds after which to look again, 0 for never."""
-    one = service.owned.get(key)
-    if one is None or isinstance(sighting, Gone) and resource_version(sighting.live) < one.version:
+    """Processes one observation; returns the seconds until the next check, 0 for none."""
+    owned = service.owned.get(key)
+    if (
+        owned is None
+        or isinstance(sighting, Gone)
+        and resource_version(sighting.live) < owned.version
+    ):
         return 0.0
     if isinstance(sighting, Gone):
-        return await _lost(tools, service, one)
+        return await _lost(tools, service, owned)
     if not isinstance(sighting, Seen):
         return 0.0
-    if resource_version(sighting.live) > one.version:
-        return await _changed(tools, service, one, sighting)
-    if not one.seen and resource_version(sighting.live) == one.version:
-        one.observe(sighting.live, service.rules)
+    if resource_version(sighting.live) > owned.version:
+        return await _changed(tools, service, owned, sighting)
+    if not owned.seen and resource_version(sighting.live) == owned.version:
+        owned.observe(sighting.live, service.rules)
     return 0.0
 
 
 def pace(heals: Sequence[float], now: float) -> float:
-    """Seconds to wait before the next heal, from the times of the last ones."""
+    """Seconds to wait before the next heal, from the times of the recent ones."""
     recent = [at for at in heals if now - at < _WINDOW_S]
     if len(recent) < _FREE_HEALS:
         return 0.0
@@ -62,70 +65,72 @@ def pace(heals: Sequence[float], now: float) -> float:
     return max(0.0, recent[-1] + wait - now)
 
 
-async def _lost(tools: Tools, service: Service, one: Owned) -> float:
-    """An owned object is gone, or has lost our mark."""
-    if one.leaving:
-        forget(tools, service, one)
+async def _lost(tools: Tools, service: Service, owned: Owned) -> float:
+    """Handles an owned object that is gone, or has lost our label."""
+    if owned.leaving:
+        forget(tools, service, owned)
         return _SOON_S
-    if not one.uid:
+    if not owned.uid:
         return 0.0
-    tools.registry.disown(one.uid)
-    one.vanish()
-    manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)
+    tools.registry.disown(owned.uid)
+    owned.vanish()
+    manifest = await manifest_for(tools.cluster, tools.bundles, service, owned.key)
     if manifest is None:
-        forget(tools, service, one)
+        forget(tools, service, owned)
         return 0.0
-    if manifest.digest != one.applied:
-        one.doubtful = True
+    if manifest.digest != owned.applied:
+        owned.doubtful = True
         return 0.0
-    return await _react(tools, service, manifest, one, None)
+    return await _react(tools, service, manifest, owned, None)
 
 
-async def _changed(tools: Tools, service: Service, one: Owned, sighting: Seen) -> float:
-    """Look at an object that is not as it was; what has gone since will be seen to have."""
+async def _changed(tools: Tools, service: Service, owned: Owned, sighting: Seen) -> float:
+    """Processes a changed object; a later deletion arrives as its own observation."""
     if not sighting.partial:
-        return await _seen(tools, service, one, sighting.live)
-    live = await tools.cluster.get(one.ref)
+        return await _seen(tools, service, owned, sighting.live)
+    live = await tools.cluster.get(owned.ref)
     if live is None:
         return 0.0
-    wait = await _seen(tools, service, one, live)
-    if one.synced:
-        # So that it need not be read again at the next start.
-        tools.memory.record((one,))
+    wait = await _seen(tools, service, owned, live)
+    if owned.synced:
+        # This avoids another read after the next start.
+        tools.memory.record((owned,))
     return wait
 
 
-async def _seen(tools: Tools, service: Service, one: Owned, live: KubeObject) -> float:
-    before = one.uid
-    one.observe(live, service.rules)
-    tools.evidence.suspect(service, one)
-    if one.uid != before:
+async def _seen(tools: Tools, service: Service, owned: Owned, live: KubeObject) -> float:
+    before = owned.uid
+    owned.observe(live, service.rules)
+    tools.evidence.suspect(service, owned)
+    if owned.uid != before:
         tools.registry.disown(before)
-        tools.registry.identify(one)
-        tools.watch(one.ref)
-    if one.leaving or not one.live or metadata_of(live).get("deletionTimestamp"):
+        tools.registry.identify(owned)
+        tools.watch(owned.ref)
+    if owned.leaving or not owned.live or metadata_of(live).get("deletionTimestamp"):
         return 0.0
-    manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)
+    manifest = await manifest_for(tools.cluster, tools.bundles, service, owned.key)
     if manifest is None:
-        one.doubtful = _may_be_pruned(service, one, live)
+        owned.doubtful = _may_be_pruned(service, owned, live)
         return 0.0
-    if manifest.digest != one.applied:
+    if manifest.digest != owned.applied:
         return 0.0
-    if sealed.live_state(tools, manifest, live) == one.live:
-        one.synced, one.told = True, ""
+    if sealed.live_state(tools, manifest, live) == owned.live:
+        owned.synced, owned.told = True, ""
         return 0.0
-    return await _react(tools, service, manifest, one, live)
+    return await _react(tools, service, manifest, owned, live)
 
 
-def _may_be_pruned(service: Service, one: Owned, live: KubeObject) -> bool:
-    """Whether an object that waits for a person to agree now says by itself that it may go."""
-    return one.ref in service.awaiting and directives_of(live).prune == Leave.AGREED
+def _may_be_pruned(service: Service, owned: Owned, live: KubeObject) -> bool:
+    """Reports whether an object that waits for confirmation now has an annotation that permits its
+    deletion.
+    """
+    return owned.ref in service.awaiting and directives_of(live).prune == Leave.AGREED
 
 
 async def _react(
-    tools: Tools, service: Service, manifest: Manifest, one: Owned, live: KubeObject | None
+    tools: Tools, service: Service, manifest: Manifest, owned: Owned, live: KubeObject | None
 ) -> float:
-    one.synced = False
+    owned.synced = False
     options = service.desired.spec.options if service.desired.spec else None
     if options is None or options.paused or options.dry_run:
         return 0.0
@@ -133,14 +138,14 @@ async def _react(
         return 0.0
     if options.drift == DriftPolicy.REPORT:
         state = fingerprint(project(kept(manifest, live), live))
-        if one.told != state:
+        if owned.told != state:
             await _tell(tools, service, manifest, live)
-            one.told = state
+            owned.told = state
         return 0.0
-    wait = pace(one.heals, tools.clock.monotonic())
+    wait = pace(owned.heals, tools.clock.monotonic())
     if wait:
-        _note_fight(service, one, live)
-        one.doubtful = True
+        _note_fight(service, owned, live)
+        owned.doubtful = True
         return wait
     await _heal(tools, service, manifest, live)
     return 0.0
@@ -149,32 +154,32 @@ async def _react(
 async def _heal(
     tools: Tools, service: Service, manifest: Manifest, live: KubeObject | None
 ) -> None:
-    """Apply the manifest again and report what that has undone."""
+    """Applies the manifest again and reports the reverted changes."""
     assert service.current is not None and service.current.spec is not None
-    one = service.owned[manifest.key]
-    one.doubtful = True
+    owned = service.owned[manifest.key]
+    owned.doubtful = True
     try:
         healed = await send(tools, service.current.spec.options, manifest)
     except Unavailable:
         raise
     except TowlineError as error:
-        service.failures[one.key] = problem_of(error, one.ref)
+        service.failures[owned.key] = problem_of(error, owned.ref)
         return
     changed = note(tools, service, manifest, healed)
-    tools.watch(one.ref)
-    tools.memory.record((one,))
+    tools.watch(owned.ref)
+    tools.memory.record((owned,))
     if changed:
         _report(tools, manifest, live, healed, healed_now=True)
         who = (foreign_manager(live, ()) if live else "") or "somebody"
         what = "changed" if live else "deleted"
-        text = f"{what} by {who}; put right as service {service.current.spec.name} wants it"
-        tools.notices.add(one.ref, one.uid, "DriftHealed", text, warns=False)
+        text = f"{what} by {who}; restored by service {service.current.spec.name}"
+        tools.notices.add(owned.ref, owned.uid, "DriftHealed", text, warns=False)
 
 
 async def _tell(
     tools: Tools, service: Service, manifest: Manifest, live: KubeObject | None
 ) -> None:
-    """Report what an apply would undo, without doing it."""
+    """Reports the changes that an apply would revert, without reverting them."""
     assert service.current is not None and service.current.spec is not None
     would_be = live
     if live is not None:
@@ -208,7 +213,7 @@ def _report(
     )
 
 
-def _note_fight(service: Service, one: Owned, live: KubeObject | None) -> None:
+def _note_fight(service: Service, owned: Owned, live: KubeObject | None) -> None:
     who = (foreign_manager(live, ()) if live else "") or "somebody"
-    text = f"{who} changes it again and again; it is put right at longer intervals"
-    service.failures[one.key] = Problem(text, "Contended", one.ref)
+    text = f"{who} changes it repeatedly; Towline restores it at growing intervals"
+    service.failures[owned.key] = Problem(text, "Contended", owned.ref)

@@ -1,7 +1,7 @@
-"""Running hooks: each once in a run, whatever is restarted meanwhile.
-
-That a hook has ended is written to disk; that it has begun is read from the mark on its object.
-Only what bears a mark of the service's own is deleted; what is precious only by a person's word.
+"""Runs each hook once in a run, despite restarts.
+The end of a hook is stored on disk; its start is read from the annotation of its object. Only
+objects with an annotation of the service are deleted; protected objects need a person's
+confirmation.
 """
 
 from collections.abc import Iterable
@@ -21,14 +21,16 @@ from syncagent.reconcile.apply import problem_of, until_gone
 from syncagent.reconcile.registry import Service
 from syncagent.reconcile.tools import Tools
 
-_STOPPED = "stopped on request"
-_VANISHED = "its object has gone before its end was seen"
+_STOPPED = "terminated on request"
+_VANISHED = "its object was deleted before its end was observed"
 
 
 async def run_hooks(
     tools: Tools, service: Service, run: Run, moment: Moment, hooks: Iterable[HookManifest]
 ) -> list[ObjectKey]:
-    """Start and look after hooks; those that still run. Failed ones are failures of the service."""
+    """Starts and monitors hooks; returns the running ones. Failed hooks become failures of the
+    service.
+    """
     running = []
     for hook in hooks:
         name = f"{moment}/{hook.ref.kind}/{hook.ref.namespace}/{hook.ref.name}"
@@ -43,9 +45,8 @@ async def run_hooks(
 async def clean_up(
     tools: Tools, service: Service, run: Run, keep: Iterable[ObjectKey] = ()
 ) -> None:
-    """Delete what hooks of this and earlier runs have left, except for some.
-
-    Precious ones that nobody has confirmed are added to what the service waits for.
+    """Deletes the objects of hooks of this and earlier runs, except for `keep`.
+    Protected objects without confirmation are added to the deletions that await one.
     """
     kept = set(keep)
     for name, ref in list(run.made.items()):
@@ -63,7 +64,7 @@ async def clean_up(
 
 
 async def halt(tools: Tools, service: Service) -> None:
-    """Put an end to a sync: hooks that run are deleted, and a restart does not take it up."""
+    """Terminates a sync: deletes running hooks; a restart does not resume it."""
     assert service.desired.spec is not None
     stored, digest = tools.memory.runs.get(service.id), service.desired.spec.digest
     run = run_for(stored, service.id, digest, service.desired.sequence, service.current is None)
@@ -81,10 +82,10 @@ async def halt(tools: Tools, service: Service) -> None:
 
 
 def note_stopped(service: Service) -> None:
-    """Say on a service why nothing is done about it."""
+    """Records on a service that its sync was terminated."""
     service.stopped = service.desired.sequence
     service.failures[None] = Problem(
-        "stopped on request; the next change, or a sync, starts anew", "Terminated"
+        "terminated on request; the next change or sync starts again", "Terminated"
     )
 
 
@@ -122,7 +123,7 @@ async def _has_ended(
 
 
 async def _live(tools: Tools, service: Service, hook: HookManifest) -> KubeObject | None:
-    """The hook's object; one that has gone counts as it was seen last."""
+    """Returns the hook's object; a deleted one that had ended counts in its last state."""
     live = await tools.cluster.get(hook.ref)
     seen = service.hooks_seen.get(hook.ref.key)
     if live is None and seen is not None and ended(seen) is not None:
@@ -131,25 +132,27 @@ async def _live(tools: Tools, service: Service, hook: HookManifest) -> KubeObjec
 
 
 def _claimed(tools: Tools, service: Service, hook: HookManifest, live: KubeObject | None) -> str:
-    """Whose the object at a hook's name is, for people; empty if nobody's or the service's own."""
+    """Describes a conflicting owner of the hook's object, for people; empty if there is none."""
     rival = tools.registry.rival(service, hook.ref)
     if rival or live is None or _is_ours(live, service):
         return rival
     owner = claim_of(live)
-    whose = f"belongs to service {owner}" if owner else "was not made by one of its hooks"
+    whose = f"belongs to service {owner}" if owner else "was not created by one of its hooks"
     return (
-        f"{hook.ref} is there already and {whose}; service {service.name} does not delete it "
+        f"{hook.ref} already exists and {whose}; service {service.name} does not delete it "
         "for its hook: give the hook another name, or remove that object"
     )
 
 
 def _is_ours(live: KubeObject, service: Service) -> bool:
-    """Whether a hook of this service made a live object."""
+    """Reports whether a hook of this service created a live object."""
     return (run_of(live) or "").startswith(f"{service.id}.")
 
 
 def _may_go(service: Service, ref: ObjectRef, live: KubeObject) -> bool:
-    """Whether an object needs nobody's word to be deleted, or has it, be it on itself."""
+    """Reports whether an object may be deleted: unprotected, confirmed, or permitted by its
+    annotation.
+    """
     if not is_precious(ref) or ref.key in service.desired.agreed:
         return True
     said = directives_of(live)
@@ -157,7 +160,7 @@ def _may_go(service: Service, ref: ObjectRef, live: KubeObject) -> bool:
 
 
 def _is_current(live: KubeObject, run: Run) -> bool:
-    """Whether an object is of this run, and not a failed one of an earlier attempt."""
+    """Reports whether an object belongs to this run, and not to a failed earlier attempt."""
     mark, _, attempt = (run_of(live) or "").rpartition("/")
     if mark != run.mark or metadata_of(live).get("deletionTimestamp"):
         return False
@@ -180,13 +183,12 @@ async def _start(
 
 
 async def _clear(tools: Tools, service: Service, hook: HookManifest, live: KubeObject) -> None:
-    """Delete what an earlier run left where a hook's object is to be made, and see it gone."""
+    """Deletes the object of an earlier run and waits until it is gone."""
     if not metadata_of(live).get("deletionTimestamp"):
         if not _may_go(service, hook.ref, live):
             service.awaiting = (*service.awaiting, hook.ref)
             raise Refused(
-                "must be deleted for its hook to run again, and with it its content: "
-                "confirm the deletion",
+                "cannot run again without deleting its object and content: confirm the deletion",
                 status=409,
                 reason="Unconfirmed",
             )

@@ -1,4 +1,4 @@
-"""One lane a service: work on one service never overlaps, triggers never pile up."""
+"""Work queue by key: work on one service never overlaps, and triggers never pile up."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,8 +14,7 @@ Work = Callable[[str], Awaitable[None]]
 
 class Lanes:
     """Runs `work(key)` for each triggered key, at most once at a time.
-
-    A trigger during a run leads to one more run after it.
+    A trigger during a run causes one more run after it.
     """
 
     def __init__(self, tasks: Tasks, clock: Clock, work: Work) -> None:
@@ -27,7 +26,7 @@ class Lanes:
         self._alarms: dict[str, float] = {}
 
     def trigger(self, key: str) -> None:
-        """There is something to do."""
+        """Queues work for a key."""
         if key in self._running:
             self._again.add(key)
             return
@@ -35,7 +34,7 @@ class Lanes:
         self._tasks.spawn(f"lane/{key}", self._run(key))
 
     def trigger_in(self, key: str, seconds: float) -> None:
-        """There will be something to do; an earlier alarm of the same key stands."""
+        """Queues work after a delay; an earlier delay of the same key takes precedence."""
         at = self._clock.monotonic() + seconds
         if key in self._alarms and self._alarms[key] <= at:
             return

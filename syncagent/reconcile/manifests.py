@@ -1,4 +1,4 @@
-"""From the bytes of a bundle to manifests and hooks."""
+"""Parser of bundles into manifests and hooks."""
 
 from dataclasses import dataclass, field
 
@@ -17,11 +17,10 @@ from syncagent.reconcile.registry import Service, Span
 
 @dataclass(slots=True)
 class Plan:
-    """The manifests of a bundle, where each stands in it, and its hooks.
-
-    `defines` maps kinds (group, kind) that the bundle itself defines to whether they live in
-    namespaces. `problems`: what is wrong with the bundle; then nothing of it may be applied, and
-    nothing concluded from what it lacks.
+    """The manifests of a bundle with their positions, and its hooks.
+    `defines` maps the kinds (group, kind) that the bundle itself defines to whether they are
+    namespaced. `problems`: errors of the bundle; if there are any, nothing of it may be applied or
+    pruned.
     """
 
     manifests: dict[ObjectKey, Manifest] = field(default_factory=dict)
@@ -32,10 +31,10 @@ class Plan:
 
 
 async def plan_bundle(cluster: Cluster, target: Desired, data: bytes) -> Plan:
-    """Read a whole bundle. Unavailable: the cluster cannot tell where a kind belongs."""
+    """Parses a whole bundle. Unavailable: the cluster cannot report the scope of a kind."""
     lines = data.splitlines()
     if len(lines) > MAX_OBJECTS:
-        text = f"{len(lines):,} objects in one service; {MAX_OBJECTS:,} at most"
+        text = f"the service has {len(lines):,} objects, more than the limit of {MAX_OBJECTS:,}"
         return Plan(problems=[Problem(text, "Invalid")])
     plan, offset = Plan(defines=_definitions(lines)), 0
     places: dict[Api, bool] = {}
@@ -50,7 +49,7 @@ async def plan_bundle(cluster: Cluster, target: Desired, data: bytes) -> Plan:
             plan.problems.append(Problem(error.message, "Invalid", ref_of(raw)))
         offset += len(line) + 1
     try:
-        check_owners({key: one.body for key, one in plan.manifests.items()})
+        check_owners({key: body.body for key, body in plan.manifests.items()})
     except Invalid as error:
         plan.problems.append(Problem(error.message, "Invalid"))
     return plan
@@ -59,7 +58,7 @@ async def plan_bundle(cluster: Cluster, target: Desired, data: bytes) -> Plan:
 async def manifest_for(
     cluster: Cluster, bundles: Bundles, service: Service, key: ObjectKey
 ) -> Manifest | None:
-    """The manifest last applied for one object; None if the bundle does not have it."""
+    """Returns the manifest last applied for one object; None if the bundle does not contain it."""
     if service.current is None or service.current.spec is None:
         return None
     spec = service.current.spec
@@ -77,7 +76,7 @@ async def manifest_for(
 def _take(
     plan: Plan, target: Desired, raw: KubeObject, line: bytes, offset: int, namespaced: bool
 ) -> None:
-    """Add one object of a bundle to the plan: `raw`, which is `line` there. Invalid."""
+    """Adds one object of a bundle to the plan: `raw`, encoded there as `line`. Invalid."""
     assert target.spec is not None
     raw, boxes = with_boxes(raw, line, target.spec)
     hook = hook_manifest(raw, target.service_id, target.spec, namespaced, boxes)
@@ -93,7 +92,9 @@ def _take(
 
 
 async def _namespaced(cluster: Cluster, api: Api, plan: Plan) -> bool:
-    """Whether a kind lives in namespaces; the bundle tells of kinds that are not there yet."""
+    """Reports whether a kind is namespaced; the bundle itself may define kinds that do not exist
+    yet.
+    """
     try:
         return await cluster.namespaced(api)
     except UnknownApi:
@@ -101,7 +102,7 @@ async def _namespaced(cluster: Cluster, api: Api, plan: Plan) -> bool:
 
 
 def _definitions(lines: list[bytes]) -> dict[tuple[str, str], bool]:
-    """The kinds that objects of a bundle define, and whether they live in namespaces."""
+    """Lists the kinds that a bundle defines, and whether they are namespaced."""
     found = {}
     for line in lines:
         if b'"CustomResourceDefinition"' not in line:
@@ -116,7 +117,7 @@ def _definitions(lines: list[bytes]) -> dict[tuple[str, str], bool]:
 
 
 def object_of(line: bytes) -> KubeObject:
-    """One object of a bundle; what is none lacks all that an object has."""
+    """Parses one object of a bundle; an invalid one becomes an empty object."""
     try:
         raw = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""A service's secrets as they are in the clear, to take them out of what its containers say."""
+"""Masking of a service's secrets in the logs and events of its containers."""
 
 import base64
 from collections.abc import Iterator
@@ -19,8 +19,9 @@ log = structlog.get_logger(__name__)
 
 
 class Masking:
-    """Knows the values of what is applied and of what is wanted: those sealed to this agent, those
-    that SOPS has encrypted, and plain ones of the bundle's Secrets."""
+    """Masks the secrets of the applied and the desired bundle: values sealed to this agent, values
+    encrypted by SOPS, and plain values of Secrets.
+    """
 
     def __init__(self, bundles: Bundles, key: SealingKey, identities: Identities) -> None:
         self._bundles = bundles
@@ -28,30 +29,34 @@ class Masking:
         self._identities = identities
 
     async def masked(self, service: Service, text: str) -> str:
-        """The text without these values; empty where it cannot be told what they are."""
+        """Returns the text without these values; empty if they cannot be read."""
         if not text:
             return ""
         try:
             words = [
-                word for one in self._specs(service) for word in await self._words(service, one)
+                word
+                for target in self._specs(service)
+                for word in await self._words(service, target)
             ]
         except TowlineError as error:
-            log.warning("what containers say is kept back", service=service.id, reason=str(error))
+            log.warning("container output withheld", service=service.id, reason=str(error))
             return ""
         return masked(text, words)
 
     def _specs(self, service: Service) -> list[ServiceSpec]:
-        """NotFound: nothing of it was applied that is known."""
+        """Returns the applied and desired specs. NotFound: no applied spec is known."""
         desired = service.desired.spec
         current = service.current.spec if service.current is not None else None
         if current is None:
-            raise NotFound("what was applied is not known")
+            raise NotFound("the applied bundle is not known")
         if desired is None or desired == current or not self._bundles.has(desired.digest):
             return [current]
         return [current, desired]
 
     async def _words(self, service: Service, spec: ServiceSpec) -> list[str]:
-        """NotFound: the bundle is not here; Invalid: a value in it does not open."""
+        """Reads the secret values of a bundle. NotFound: it is not stored here. Invalid: a value
+        cannot be opened.
+        """
         data = await self._bundles.load(spec.digest)
         secrets = (line for line in data.splitlines() if b'"Secret"' in line)
         return [word for line in secrets for word in self._values(service, spec, line)]
@@ -70,20 +75,20 @@ class Masking:
 
 
 def opened(key: SealingKey, identities: Identities, box: Box, service_id: str) -> bytes:
-    """The plain value of a box. Invalid: it does not open."""
+    """Opens a sealed value. Invalid: it cannot be opened."""
     if isinstance(box, EncryptedValue):
         return identities.open(box)
     return key.open(box, service_id)
 
 
 def _forms(value: bytes) -> Iterator[str]:
-    """A value as text, and as a Secret has it."""
+    """Returns a value as text and in base64, as in a Secret."""
     yield value.decode(errors="replace")
     yield base64.b64encode(value).decode()
 
 
 def _plain(part: object) -> Iterator[str]:
-    """Texts of a Secret that are no placeholders."""
+    """Iterates over texts of a Secret that are not placeholders."""
     for text in part.values() if isinstance(part, dict) else ():
         if isinstance(text, str) and not is_placeholder(text):
             yield text

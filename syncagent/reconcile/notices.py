@@ -1,4 +1,4 @@
-"""Events on objects, where people look: one for each problem, counted up, written rarely."""
+"""Events on objects: one for each problem, with a count, written rarely."""
 
 import asyncio
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _MOST_KEPT = 1000
 
 @dataclass(slots=True)
 class _Kept:
-    """How often something was noticed, and when it was last written (monotonic seconds)."""
+    """Count of a notice, and the time it was last written (monotonic seconds)."""
 
     notice: Notice
     count: int = 0
@@ -29,7 +29,9 @@ class _Kept:
 
 
 class Notices:
-    """Gathers notices; at most some are written a second, and the same one once in minutes."""
+    """Collects notices; limits the writes a second, and repeats an equal notice only after
+    minutes.
+    """
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
@@ -38,7 +40,7 @@ class Notices:
         self._waiting = asyncio.Event()
 
     def add(self, ref: ObjectRef, uid: str, reason: str, message: str, *, warns: bool) -> None:
-        """Something was noticed; the oldest notices are forgotten when there are too many."""
+        """Adds a notice; the oldest are dropped if there are too many."""
         key = (ref.key, reason, message)
         kept = self._kept.pop(key, None) or _Kept(Notice(ref, uid, reason, message, warns, 0))
         kept.count += 1
@@ -48,7 +50,7 @@ class Notices:
         self._waiting.set()
 
     async def run(self) -> None:
-        """Write what is due, for ever."""
+        """Writes due notices until cancelled."""
         while True:
             await self._waiting.wait()
             await self._clock.sleep(_PAUSE_S)

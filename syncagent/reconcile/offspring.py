@@ -1,9 +1,8 @@
-"""What owned workloads, and hooks, bring forth: replica sets, jobs, pods.
-
-These cannot carry our label (it would change the pod template and restart everything), so they are
-watched in the namespaces of their workloads and matched by owner; from `_NAMESPACES_LIMIT`
-namespaces on one watch of all is cheaper. What others' workloads bring forth is passed over: should
-one of these become ours, its kind is listed once more.
+"""Descendants of owned workloads and hooks: replica sets, jobs, pods.
+They cannot carry our label, because it would change the pod template and restart everything. So the
+agent watches the namespaces of the workloads and matches descendants by owner; from
+`_NAMESPACES_LIMIT` namespaces on, one watch of all namespaces is cheaper. Descendants of other
+workloads are skipped; if their owner becomes ours, their kind is listed again.
 """
 
 import asyncio
@@ -43,12 +42,14 @@ _BRINGS_FORTH: dict[tuple[str, str], tuple[Api, ...]] = {
 _BETWEEN = {_POD: (_REPLICA_SET, _JOB)}
 _NAMESPACES_LIMIT = 8
 _ALL = ""
-# Of many that become ours at once all children are asked for together.
+# Children of many new owners are listed together.
 _TOGETHER_S = 0.2
 
 
 class Offspring:
-    """Watches kinds that workloads bring forth; `on_change` is told whose offspring has changed."""
+    """Watches the kinds of descendants; `on_change` gets the service whose descendants have
+    changed.
+    """
 
     def __init__(
         self,
@@ -70,13 +71,13 @@ class Offspring:
         self._again: set[Place] = set()
 
     def watch(self, ref: ObjectRef, uid: str) -> None:
-        """From now on what this workload brings forth is seen, also what it has already."""
+        """Watches the descendants of this workload, including existing ones."""
         for api in _BRINGS_FORTH.get((ref.group, ref.kind), ()):
             self._watch(api, ref.namespace)
         self._claim(uid)
 
     def keep_only(self, workloads: Iterable[ObjectRef]) -> None:
-        """End the watches that none of these workloads needs."""
+        """Ends the watches that none of these workloads needs."""
         needed: dict[Api, set[str]] = defaultdict(set)
         for ref in workloads:
             for api in _BRINGS_FORTH.get((ref.group, ref.kind), ()):
@@ -108,14 +109,14 @@ class Offspring:
         self._listed.pop((api, namespace)).set()
 
     async def _follow(self, api: Api, namespace: str) -> None:
-        """What stands between a workload and its pods is listed before these, where both are."""
+        """Follows a kind; lists replica sets and jobs before their pods."""
         for between in _BETWEEN.get(api, ()):
             if (listed := self._listed.get((between, namespace))) is not None:
                 await listed.wait()
         await self._cluster.follow(api, namespace, "", self._on_child)
 
     def _claim(self, uid: str) -> None:
-        """An owner is ours: its children that were passed over are asked for."""
+        """Lists the skipped children of a new owner of ours."""
         places = self._registry.strays.places_of(uid)
         if places and not self._again:
             self._tasks.spawn("offspring", self._list_again())
@@ -124,7 +125,7 @@ class Offspring:
     async def _list_again(self) -> None:
         await self._clock.sleep(_TOGETHER_S)
         places, self._again = self._again, set()
-        for api, namespace in {(api, self._covering(api, one)) for api, one in places}:
+        for api, namespace in {(api, self._covering(api, place)) for api, place in places}:
             if namespace in self._running.get(api, {}):
                 self._running[api].pop(namespace).cancel()
                 self._begin(api, namespace)
@@ -154,7 +155,7 @@ class Offspring:
             self._take(sighting.live)
 
     def _drop_namesake(self, key: ObjectKey, uid: str) -> None:
-        """Made again under its name while nobody watched, as a stateful set's pods are."""
+        """Drops an older object of the same name, as a stateful set's recreated pod."""
         former = self._registry.tree.uid_of(key)
         if former not in ("", uid):
             self._drop(former)
@@ -168,7 +169,7 @@ class Offspring:
             self._claim(child.uid)
 
     def _relisted(self, sighting: Relisted) -> None:
-        """What a fresh list does not show has gone while nobody watched."""
+        """Drops descendants that are missing from a fresh list."""
         self._registry.strays.keep_only(sighting.api, sighting.namespace, sighting.keys)
         for child in self._registry.tree.members(sighting.api.kind, sighting.namespace):
             if child.ref.key not in sighting.keys:

@@ -1,4 +1,4 @@
-"""A dry run: what an apply would do, by the API server's own word, without writing anything."""
+"""Dry run: the changes of an apply according to the API server, without any writes."""
 
 import asyncio
 from collections.abc import Iterable
@@ -22,11 +22,13 @@ _TOGETHER = 64
 async def plan_changes(
     tools: Tools, service: Service, plan: Plan, spec: ServiceSpec, manifests: Iterable[Manifest]
 ) -> list[PlannedChange]:
-    """What applying these would change; what would be refused is a failure of the service."""
+    """Lists the changes of an apply; a refused object becomes a failure of the service."""
     todo, found = list(manifests), []
     for start in range(0, len(todo), _TOGETHER):
         part = todo[start : start + _TOGETHER]
-        found += await asyncio.gather(*(_one(tools, service, plan, spec, one) for one in part))
+        found += await asyncio.gather(
+            *(_one(tools, service, plan, spec, manifest) for manifest in part)
+        )
     return [change for change in found if change is not None]
 
 
@@ -60,7 +62,7 @@ async def _planned(tools: Tools, spec: ServiceSpec, manifest: Manifest) -> Plann
 
 
 def _comes_first(error: TowlineError, plan: Plan, spec: ServiceSpec, manifest: Manifest) -> bool:
-    """Whether an object cannot be tried only because its kind or namespace is yet to be made."""
+    """Reports whether an object fails only because its kind or namespace does not exist yet."""
     ref = manifest.ref
     if isinstance(error, UnknownApi):
         return (ref.group, ref.kind) in plan.defines

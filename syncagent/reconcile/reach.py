@@ -1,4 +1,4 @@
-"""Whether the API server answers: asked every few seconds, told when that changes."""
+"""Health of the API server, checked every few seconds."""
 
 from collections.abc import Callable
 
@@ -13,14 +13,13 @@ log = structlog.get_logger(__name__)
 
 _EVERY_S = 2.0
 _AGAIN_S = 0.5
-# One question without an answer is a hiccup.
+# A single failed check is ignored.
 _MISSES = 2
 
 
 class Reach:
-    """`problem` says why the API server cannot be asked; None while it can.
-
-    A server that refuses connections is named within 3 s, one that says nothing within 11 s.
+    """Monitors the API server; `problem` is the reason why it cannot be reached, None while it can.
+    A server that refuses connections is reported within 3 s, a silent one within 11 s.
     """
 
     def __init__(self, cluster: Cluster, clock: Clock, changed: Callable[[], None]) -> None:
@@ -31,13 +30,13 @@ class Reach:
         self._misses = 0
 
     async def run(self) -> None:
-        """Ask, for ever."""
+        """Checks the server until cancelled."""
         while True:
             self._note(await self._ask())
             await self._clock.sleep(_AGAIN_S if self._misses == 1 else _EVERY_S)
 
     async def _ask(self) -> str:
-        """What is wrong; empty if nothing is."""
+        """Checks once; returns the error message, or empty."""
         try:
             await self._cluster.ping()
         except TowlineError as error:
@@ -48,9 +47,9 @@ class Reach:
         self._misses = self._misses + 1 if wrong else 0
         if self.problem is None and self._misses >= _MISSES:
             self.problem = Problem(wrong, "Unreachable")
-            log.error("cluster out of reach", reason=wrong)
+            log.error("API server not reachable", reason=wrong)
             self._changed()
         elif self.problem is not None and not wrong:
             self.problem = None
-            log.info("cluster in reach again")
+            log.info("API server reachable again")
             self._changed()

@@ -1,4 +1,4 @@
-"""Finding out what the agent owns after its disk was lost: the marks in the cluster tell."""
+"""Recovery of owned objects after a lost disk, from the labels in the cluster."""
 
 from syncagent.domain.inventory import Owned
 from syncagent.domain.objects import controller_uid, metadata_of, ref_of
@@ -9,10 +9,9 @@ from syncagent.reconcile.registry import Registry
 
 
 async def recover(cluster: Cluster, memory: Memory, registry: Registry) -> int:
-    """Take up every object that carries our marks; services nobody spoke of get sequence 0.
-
-    Such a service has no desired state: nothing is done about it until the control plane speaks.
-    Returns how many objects were found. Unavailable: the cluster cannot be asked now.
+    """Registers every object with our labels; unknown services get sequence 0.
+    Such a service has no desired state, so the agent does nothing until the control plane sends
+    one. Returns the number of objects found. Unavailable: the cluster cannot be reached.
     """
     found = []
     async for live in cluster.find(SERVICE_LABEL):
@@ -20,7 +19,7 @@ async def recover(cluster: Cluster, memory: Memory, registry: Registry) -> int:
         known = registry.claimant(ref.key) is not None
         if service_id is not None and not known and not controller_uid(live):
             found.append(Owned(service_id, ref, metadata_of(live).get("uid") or ""))
-    unspoken = sorted({one.service_id for one in found} - {service.id for service in registry})
+    unspoken = sorted({entry.service_id for entry in found} - {service.id for service in registry})
     for service_id in unspoken:
         memory.desire(Desired(service_id, 0), Stamps())
     memory.record(found)

@@ -1,4 +1,4 @@
-"""What the agent holds in memory: services, their objects, and what grew from these."""
+"""In-memory state of the agent: services, their objects, and descendants of these."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from syncagent.domain.services import Desired, HealthRule, Phase, Problem, Stamp
 from syncagent.domain.strays import Strays
 from syncagent.ports import KnownService
 
-_UNSEEN = Verdict(Health.PROGRESSING, "has not been looked at since the agent started", "Unknown")
+_UNSEEN = Verdict(Health.PROGRESSING, "has not been checked since the agent started", "Unknown")
 _RETRY_FIRST_S = 2.0
 _RETRY_LIMIT_S = 120.0
 _MOST_STRANGERS = 10_000
 
-# Where an object stands in its bundle: offset and length in bytes.
+# Position of an object in its bundle: offset and length in bytes.
 Span = tuple[int, int]
 
 
@@ -29,10 +29,9 @@ def _retry() -> Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a sync waits for before it goes on: objects to be healthy, hooks to end.
-
-    `until` is when it has taken too long (monotonic seconds), `look_at` when the hooks are asked
-    after although nothing was seen.
+    """Condition that a sync waits for: objects to be healthy, hooks to end.
+    `until`: timeout (monotonic seconds). `look_at`: time of the next check of the hooks without an
+    observation.
     """
 
     name: str
@@ -45,20 +44,18 @@ class Gate:
 
 @dataclass(slots=True)
 class Service:
-    """One service at work. `busy` is what is being done to it, since `busy_since` (monotonic
-    seconds); None when nothing is.
-
-    `failures` holds what keeps it from being as desired, by object; None stands for the whole.
-    `inbox` holds what was seen of its objects and not been looked at, newest only. `commands` are
-    ids of those that nobody has taken up yet, `begun` of those without an answer so far. Before
-    `hold_until` (monotonic seconds) what is due is not tried again. `urgings` counts the times
-    that something new made trying again worth while. `written` and `pruned` count for the
-    sequence `counted`; `tried` is the one whose walk has come to its end. `gate` is what the sync
-    waits for; `awaiting` are deletions that a person must agree to, `planned` what a dry run
-    found, `adopted` counts objects taken over, by tool. `hooks_seen` are objects of hooks as last
-    seen; `asked_again`: failed hooks are to have another try; `stopped` is a sequence that
-    somebody has put an end to. `held` says why the last good bundle stands for the wanted one.
-    `barred` are objects that it wants and another service has.
+    """In-memory state of one service.
+    `busy`: present activity since `busy_since` (monotonic seconds), None if idle. `failures`:
+    problems by object, None for the whole service. `inbox`: newest unprocessed observation of each
+    object. `commands`: ids of new commands; `begun`: ids of started commands without an answer.
+    `hold_until`: no retry before this time (monotonic seconds). `urgings`: number of events that
+    justified an immediate retry. `written` and `pruned`: counts for the sequence `counted`.
+    `tried`: sequence whose sync has come to its end. `gate`: present wait of the sync. `awaiting`:
+    deletions that need confirmation. `planned`: result of a dry run. `adopted`: number of adopted
+    objects by tool. `hooks_seen`: last observed objects of hooks. `asked_again`: failed hooks get
+    another attempt. `stopped`: sequence that was terminated. `held`: reason why the desired bundle
+    is quarantined and the last good one applied. `barred`: desired objects that another service
+    owns.
     """
 
     desired: Desired
@@ -100,7 +97,7 @@ class Service:
 
     @property
     def due(self) -> bool:
-        """Whether something must be applied, pruned or removed."""
+        """Reports whether something must be applied, pruned or removed."""
         spec = self.desired.spec
         if spec is None and self.desired.removal is None:
             return False
@@ -114,28 +111,27 @@ class Service:
             or (
                 spec is not None and self.tried != self.desired.sequence and not self.stamps.applied
             )
-            or any(one.doubtful or one.leaving for one in self.owned.values())
+            or any(owned.doubtful or owned.leaving for owned in self.owned.values())
         )
 
     @property
     def rules(self) -> tuple[HealthRule, ...]:
-        """How its users want health to be read."""
+        """The users' health rules."""
         spec = self.desired.spec or (self.current.spec if self.current else None)
         return spec.options.health_rules if spec else ()
 
     @property
     def unseen(self) -> bool:
-        """Whether the cluster has yet to be asked about some of its objects."""
-        return any(not one.seen for one in self.owned.values())
+        """Reports whether some of its objects have not been observed yet."""
+        return any(not owned.seen for owned in self.owned.values())
 
 
 class Registry:
-    """All services; who owns an object, by its name and by its uid.
-
-    `namespaces` holds names of namespaces that were made, with the fingerprint of what they got.
-    `strangers` names services of other installations of Towline by the objects that they claim.
-    `tree` has what grew from what is ours, `strays` what grew beside it where we looked.
-    `gap` says why some owned objects may be missing here; empty when it is complete.
+    """All services, and the owners of objects by key and by uid.
+    `namespaces`: created namespaces with the fingerprint of their metadata. `strangers`: services
+    of other Towline installations by the objects they claim. `tree`: descendants of our objects.
+    `strays`: unmanaged children in the watched namespaces. `gap`: reason why owned objects may be
+    missing here, empty if complete.
     """
 
     def __init__(self) -> None:
@@ -149,9 +145,9 @@ class Registry:
         self._hooks: dict[ObjectKey, tuple[ObjectRef, str]] = {}
 
     def restore(self, known: list[KnownService], owned: list[Owned]) -> None:
-        """Take over what the disk, or the cluster, remembers."""
-        for one in known:
-            self.put(Service(one.desired, one.current, stamps=one.stamps))
+        """Restores the state from the disk or the cluster."""
+        for stored in known:
+            self.put(Service(stored.desired, stored.current, stamps=stored.stamps))
         for entry in owned:
             service = self._services.get(entry.service_id)
             if service is not None:
@@ -169,28 +165,28 @@ class Registry:
     def __iter__(self) -> Iterator[Service]:
         return iter(list(self._services.values()))
 
-    def add(self, service: Service, one: Owned) -> None:
-        """An object belongs to a service from now on."""
-        key = one.key
-        service.owned[key] = one
+    def add(self, service: Service, owned: Owned) -> None:
+        """Adds an object to a service."""
+        key = owned.key
+        service.owned[key] = owned
         self._claims[key] = service.id
-        self.identify(one)
+        self.identify(owned)
 
-    def identify(self, one: Owned) -> None:
-        """The uid of an object has become known."""
-        if one.uid:
-            self._uids[one.uid] = one.service_id
+    def identify(self, owned: Owned) -> None:
+        """Registers the uid of an object."""
+        if owned.uid:
+            self._uids[owned.uid] = owned.service_id
 
-    def drop(self, service: Service, one: Owned) -> None:
-        """An object no longer belongs to its service."""
-        service.owned.pop(one.key, None)
-        if self._claims.get(one.key) == service.id:
-            del self._claims[one.key]
-        if self._uids.get(one.uid) == service.id:
-            self.disown(one.uid)
+    def drop(self, service: Service, owned: Owned) -> None:
+        """Removes an object from its service."""
+        service.owned.pop(owned.key, None)
+        if self._claims.get(owned.key) == service.id:
+            del self._claims[owned.key]
+        if self._uids.get(owned.uid) == service.id:
+            self.disown(owned.uid)
 
     def disown(self, uid: str) -> None:
-        """The object of this uid is not ours any more: neither is what grew from it."""
+        """Drops the uid of an object that is no longer ours, with its descendants."""
         if self._uids.pop(uid, None) is None:
             return
         for child in list(self.tree.beneath(uid)):
@@ -198,49 +194,49 @@ class Registry:
             self.strays.put(child.ref.key, child.ref.api, child.owner_uid)
 
     def note_hook(self, service: Service, ref: ObjectRef, uid: str) -> None:
-        """A hook of a service runs: what grows from it belongs to the service as well."""
+        """Registers a running hook, so that its descendants belong to the service."""
         if uid and self._hooks.get(ref.key) != (ref, uid):
             self.end_hook(ref.key)
             self._hooks[ref.key] = (ref, uid)
             self._uids[uid] = service.id
 
     def end_hook(self, key: ObjectKey) -> None:
-        """A hook has ended, or is to be forgotten."""
+        """Removes a hook that has ended."""
         _, uid = self._hooks.pop(key, (None, ""))
         self.disown(uid)
 
     def remove(self, service: Service) -> None:
-        """A service is gone with all it had."""
-        for one in list(service.owned.values()):
-            self.drop(service, one)
+        """Removes a service with all of its objects."""
+        for owned in list(service.owned.values()):
+            self.drop(service, owned)
         for key, (_, uid) in list(self._hooks.items()):
             if self._uids.get(uid) == service.id:
                 self.end_hook(key)
         self._services.pop(service.id, None)
 
     def uid_of(self, key: ObjectKey) -> str:
-        """uid of an object of ours, a hook's included; empty if it is not known."""
+        """Returns the uid of our object or hook; empty if it is not known."""
         if key in self._hooks:
             return self._hooks[key][1]
         holder = self.claimant(key)
         return holder.owned[key].uid if holder is not None else ""
 
     def apis(self) -> set[Api]:
-        """The kinds of all owned objects and of hooks that run, by version."""
+        """Returns the kinds of all owned objects and running hooks, by version."""
         return {ref.api for ref in self.workloads()}
 
     def workloads(self) -> Iterator[ObjectRef]:
-        """All owned objects, and hooks that run."""
+        """Iterates over all owned objects and running hooks."""
         for service in self._services.values():
-            yield from (one.ref for one in service.owned.values())
+            yield from (owned.ref for owned in service.owned.values())
         yield from (ref for ref, _ in self._hooks.values())
 
     def places_of(self, api: Api) -> set[str]:
-        """Namespaces of the owned objects, and of hooks that run, of a kind."""
+        """Returns the namespaces of the owned objects and running hooks of a kind."""
         return {ref.namespace for ref in self.workloads() if ref.api == api}
 
     def awaited_kinds(self) -> set[tuple[str, str]]:
-        """Kinds (group, kind) of objects that services wait to have, or cannot have now."""
+        """Returns the kinds (group, kind) of objects that services wait for or failed to apply."""
         return {
             key[:2]
             for service in self._services.values()
@@ -249,28 +245,34 @@ class Registry:
         }
 
     def claimant(self, key: ObjectKey) -> Service | None:
-        """The service that owns an object."""
+        """Returns the service that owns an object."""
         return self._services.get(self._claims.get(key, ""))
 
     def rival(self, service: Service, ref: ObjectRef) -> str:
-        """Who else has an object that a service wants, for people; empty if nobody."""
+        """Describes the conflicting owner of a desired object, for people; empty if there
+        is none.
+        """
         holder, stranger = self.claimant(ref.key), self.strangers.get(ref.key)
         if stranger is not None:
             return (
                 f"{ref} belongs to service {stranger} of another Towline installation;"
-                f" {_leaves(service)}; if the other is gone, take its label {SERVICE_LABEL} off"
+                f" {_leaves(service)}; if the other is gone, remove its label {SERVICE_LABEL}"
             )
         if holder is None or holder is service:
             return ""
-        return f"{ref} belongs to service {holder.name} already; {_leaves(service)}"
+        return f"{ref} already belongs to service {holder.name}; {_leaves(service)}"
 
     def heir(self, holder: Service, key: ObjectKey) -> Service | None:
-        """Another service, which is to stay, that waits to have what its holder gives up."""
-        others = (one for one in self._services.values() if one is not holder and one.desired.spec)
-        return next((one for one in others if key in one.barred), None)
+        """Finds another service, not being removed, that wants an object of its present owner."""
+        others = (
+            service
+            for service in self._services.values()
+            if service is not holder and service.desired.spec
+        )
+        return next((other for other in others if key in other.barred), None)
 
     def note_claim(self, live: KubeObject) -> bool:
-        """Remember whether a stranger claims an object; whether one does."""
+        """Records whether another installation claims an object; True if one does."""
         key, owner = ref_of(live).key, owner_of(live)
         claim = claim_of(live) if owner is not None and owner not in self._services else None
         if claim is None:
@@ -280,25 +282,25 @@ class Registry:
         return claim is not None
 
     def note_listed(self, api: Api, namespace: str, keys: Collection[ObjectKey]) -> None:
-        """Objects that are not in a whole list are claimed by nobody."""
+        """Drops claims on objects that are missing from a complete list."""
         for key in list(self.strangers):
             within = key[:2] == (api.group, api.kind) and namespace in ("", key[2])
             if within and key not in keys:
                 del self.strangers[key]
 
     def service_above(self, uid: str) -> Service | None:
-        """The service from whose objects this one grew."""
+        """Returns the service whose object is the root of this one."""
         return self._services.get(self._uids.get(self.tree.root_of(uid), ""))
 
     def objects_of(self, api: Api, namespace: str | None = None) -> list[Owned]:
-        """All owned objects of one kind in one version; `namespace`: only those within it."""
+        """Lists the owned objects of one kind in one version; `namespace`: only those within it."""
         return [
-            one
+            owned
             for service in self._services.values()
-            for one in service.owned.values()
-            if one.ref.api == api and namespace in (None, one.ref.namespace)
+            for owned in service.owned.values()
+            if owned.ref.api == api and namespace in (None, owned.ref.namespace)
         ]
 
 
 def _leaves(service: Service) -> str:
-    return f"service {service.name} leaves it alone: one of the two must give it up"
+    return f"service {service.name} does not touch it; remove it from one of the two"

@@ -1,4 +1,4 @@
-"""Removing a service: with its objects, or leaving them as they are."""
+"""Removal of a service, with its objects or without."""
 
 from fleet.errors import NotFound
 from syncagent.domain.hooks import Moment
@@ -14,7 +14,9 @@ from syncagent.reconcile.tools import Tools
 
 
 async def remove(tools: Tools, service: Service) -> None:
-    """Take the objects away; once the last has gone, the service is forgotten and reported."""
+    """Deletes the objects of a service; after the last one is gone, deletes and reports the
+    service.
+    """
     await tools.require_cluster()
     service.busy = Phase.APPLYING
     service.failures.clear()
@@ -37,7 +39,7 @@ async def remove(tools: Tools, service: Service) -> None:
 
 
 def removed(service: Service) -> Status:
-    """What is said of a service that is no more."""
+    """Builds the final status of a removed service."""
     desired = service.desired
     return Status(
         desired.service_id,
@@ -56,7 +58,7 @@ def _run(tools: Tools, service: Service) -> Run:
 
 
 async def _last_plan(tools: Tools, service: Service) -> Plan:
-    """What was applied last, for its hooks; nothing if it is no longer on disk."""
+    """Returns the plan applied last, for its hooks; empty if it is no longer on disk."""
     if service.current is None or service.current.spec is None:
         return Plan()
     try:
@@ -67,7 +69,7 @@ async def _last_plan(tools: Tools, service: Service) -> Plan:
 
 
 async def _hooks(tools: Tools, service: Service, run: Run, plan: Plan, moment: Moment) -> None:
-    """Run the hooks of one moment; the walk ends while they run and when one has failed."""
+    """Runs the hooks of one moment; pauses the removal while they run or after a failure."""
     for stage in hooks_at(moment, plan.hooks, first=False):
         running = await run_hooks(tools, service, run, moment, stage.hooks)
         if await await_stage(tools, service, run, stage.name, (), running):

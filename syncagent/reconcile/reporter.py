@@ -1,4 +1,4 @@
-"""Says upwards how services are: when something has changed, and then only that."""
+"""Reports changes of services to the control plane."""
 
 import asyncio
 from collections.abc import Mapping
@@ -20,23 +20,23 @@ from syncagent.reconcile.registry import Registry, Service
 
 log = structlog.get_logger(__name__)
 
-# How long changes are gathered; the more services change at once, the longer.
+# Time to collect changes; it grows with the number of changed services.
 _WINDOW_S = 0.1
 _EACH_S = 0.005
 _WIDEST_WINDOW_S = 1.0
-# After a report of a service its next one waits at least this long, unless a walk has ended.
+# Minimum time between reports of one service, unless a sync has ended.
 _REST_S = 0.3
-# Work that takes less than this is told by its end alone.
+# Work shorter than this is reported only at its end.
 _BRIEF_S = 0.3
 _PART = 500
-# A report that the disk refused is tried again so much later.
+# Delay of the retry after the disk failed.
 _AGAIN_S = 5.0
-# So long after the start a service is not spoken of before its objects have been looked at.
+# After the start, a service is not reported for this time until its objects were observed.
 _PATIENCE_S = 20.0
 
 
 class Reporter:
-    """Gathers changes for a short while, then reports each touched service once."""
+    """Collects changes for a short time, then reports each changed service once."""
 
     def __init__(
         self, registry: Registry, reports: Reports, memory: Memory, clock: Clock, reach: Reach
@@ -53,17 +53,17 @@ class Reporter:
         self._patient_until = clock.monotonic() + _PATIENCE_S
 
     def touch(self, service_id: str) -> None:
-        """Something about a service has changed."""
+        """Marks a service as changed."""
         self._touched.add(service_id)
         self._wake.set()
 
     def forget(self, service_id: str) -> None:
-        """What was said of a service is not known any more: say it anew."""
+        """Drops the last report of a service, so that it is reported again."""
         self._said.pop(service_id, None)
         self.touch(service_id)
 
     async def run(self) -> None:
-        """Report what was touched, for ever."""
+        """Reports changed services until cancelled."""
         pace = 0
         while True:
             await self._wake.wait()
@@ -79,14 +79,14 @@ class Reporter:
                     await asyncio.sleep(0)
 
     def _rests(self, service_id: str) -> bool:
-        """Whether it is too early to speak of a service again, or of work that may soon be done."""
+        """Reports whether the next report of a service must wait."""
         now, service = self._clock.monotonic(), self._registry.get(service_id)
         if service is not None and service.busy is not None and self._reach.problem is None:
             return not self._has_begun(service) and now < service.busy_since + _BRIEF_S
         return now < self._said_at.get(service_id, 0.0) + _REST_S
 
     def say(self, service_id: str) -> None:
-        """Report a service now, if there is anything new."""
+        """Reports a service now if anything has changed."""
         service = self._registry.get(service_id)
         if service is None:
             self._said.pop(service_id, None)
@@ -96,7 +96,7 @@ class Reporter:
             self._tell(service)
 
     def _waits(self, service: Service) -> bool:
-        """Whether more will be known in a moment."""
+        """Reports whether the status is about to change."""
         if service.busy is not None and self._has_begun(service):
             return True
         return service.unseen and not service.failures and not self._impatient()
@@ -107,13 +107,13 @@ class Reporter:
             if self._status(service, components) | self._inventory(service, components):
                 self._said_at[service.id] = self._clock.monotonic()
         except Unavailable as error:
-            log.error("report cannot be kept", service=service.id, error=error.message)
-            # Parts of an inventory may be out already: the next one is whole.
+            log.error("report cannot be stored", service=service.id, error=error.message)
+            # Parts of an inventory may have been sent: the next one is complete.
             service.reported = None
             self._said_at[service.id] = self._clock.monotonic() + _AGAIN_S
             self.touch(service.id)
         except Exception:
-            # One service that cannot be spoken of must not silence the others.
+            # One service that cannot be reported must not block the others.
             log.exception("service cannot be reported", service=service.id)
 
     def _status(self, service: Service, components: dict[ObjectKey, Component]) -> bool:
@@ -126,7 +126,7 @@ class Reporter:
 
     def _inventory(self, service: Service, components: dict[ObjectKey, Component]) -> bool:
         if self._reach.problem or self._registry.gap or service.busy is not None:
-            # What is not known, or will soon be otherwise, is not told: the last word stands.
+            # An unknown or temporary inventory is not reported: the last report stands.
             return False
         change = difference(service.id, service.reported, components)
         if change is None:
@@ -177,7 +177,7 @@ class Reporter:
         return phase, problems
 
     def _has_begun(self, service: Service) -> bool:
-        """Whether it has been said that the newest word is being worked on; the end says more."""
+        """Reports whether work on the newest sequence was reported; its end adds the rest."""
         said = self._said.get(service.id)
         return said is not None and said.sequence == service.desired.sequence
 
@@ -186,19 +186,19 @@ class Reporter:
 
 
 def _message(service: Service, components: Mapping[ObjectKey, Component]) -> str:
-    """What is going on, for people."""
+    """Describes the present activity for people."""
     if service.gate is not None:
         return saying(service)
     if service.awaiting:
-        return f"a person must agree to {len(service.awaiting)} deletions"
-    held = [one for one in service.owned.values() if one.finalizers]
+        return f"{len(service.awaiting)} deletions need confirmation"
+    held = [owned for owned in service.owned.values() if owned.finalizers]
     if held:
         return f"{held[0].ref} {held[0].verdict.message}"
-    for one in components.values():
-        if one.health == Health.PROGRESSING and one.reason and not one.owner_uid:
-            return f"waiting for {one.ref}: {one.message}"
+    for component in components.values():
+        if component.health == Health.PROGRESSING and component.reason and not component.owner_uid:
+            return f"waiting for {component.ref}: {component.message}"
     if service.held:
-        return f"held at the last good bundle: {service.held}"
+        return f"quarantined; the last good bundle is applied: {service.held}"
     if service.adopted:
         taken = ", ".join(f"{count} from {tool}" for tool, count in service.adopted.items())
         return f"adopted {taken}"

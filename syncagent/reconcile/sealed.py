@@ -1,4 +1,4 @@
-"""Values that only this agent opens: filled in right before an apply, and nowhere kept."""
+"""Sealed values: filled in right before an apply, and stored nowhere."""
 
 from fleet.sealing import masked
 from syncagent.domain.drift import live_digest
@@ -19,15 +19,14 @@ async def apply(
     force: bool,
     dry_run: bool = False,
 ) -> KubeObject:
-    """Server-side apply of a manifest's body, or a part of it, with its secrets in it.
-
-    Invalid: a box does not open. Refused, without a value of theirs in it.
+    """Applies a manifest's body, or a part of it, server-side with its secrets filled in.
+    Invalid: a sealed value cannot be opened. Refused: the message contains no secret value.
     """
     if not manifest.boxes:
         return await tools.cluster.apply(manifest.ref, body, force=force, dry_run=dry_run)
     service_id = body["metadata"]["labels"][SERVICE_LABEL]
     values = {
-        one.name: opened(tools.key, tools.identities, one, service_id) for one in manifest.boxes
+        box.name: opened(tools.key, tools.identities, box, service_id) for box in manifest.boxes
     }
     whole = filled(body, values)
     try:
@@ -40,6 +39,6 @@ async def apply(
 
 
 def live_state(tools: Tools, manifest: Manifest, live: KubeObject) -> str:
-    """Names how a manifest's fields are in the live object; nobody else can tell a value by it."""
+    """Returns a digest of a manifest's live fields; it reveals no secret value to others."""
     state = live_digest(kept(manifest, live), live)
     return tools.key.name(state) if manifest.boxes else state

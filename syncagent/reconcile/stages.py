@@ -1,4 +1,4 @@
-"""The stages of a sync, one after the other: hooks before it, its waves, hooks after it."""
+"""The stages of a sync in order: hooks before it, its waves, hooks after it."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,7 +10,9 @@ from syncagent.domain.ownership import HookManifest, Manifest
 
 @dataclass(slots=True)
 class Stage:
-    """What is done together; the next one waits until its hooks have ended and all is healthy."""
+    """A stage of a sync; the next one begins after its hooks have ended and all objects are
+    healthy.
+    """
 
     name: str
     moment: Moment
@@ -21,7 +23,7 @@ class Stage:
 def stages_of(
     manifests: Iterable[Manifest], hooks: Iterable[HookManifest], *, first: bool
 ) -> list[Stage]:
-    """The stages of one sync, in order."""
+    """Lists the stages of one sync, in order."""
     hooks = list(hooks)
     return [
         *_hooked(Moment.PRE_SYNC, hooks, first),
@@ -31,7 +33,7 @@ def stages_of(
 
 
 def hooks_at(moment: Moment, hooks: Iterable[HookManifest], *, first: bool) -> list[Stage]:
-    """The stages of hooks that belong to no sync: its failure, or the removal of the service."""
+    """Lists the hook stages outside of a sync: after its failure, or on removal of the service."""
     return _hooked(moment, hooks, first)
 
 
@@ -41,9 +43,9 @@ def _waves(
     waves: dict[int, Stage] = defaultdict(lambda: Stage("", Moment.SYNC))
     for manifest in manifests:
         waves[manifest.wave[0]].manifests.append(manifest)
-    for one in hooks:
-        if one.hook.runs_at(Moment.SYNC, first=first):
-            waves[one.hook.wave].hooks.append(one)
+    for hook in hooks:
+        if hook.hook.runs_at(Moment.SYNC, first=first):
+            waves[hook.hook.wave].hooks.append(hook)
     for number, stage in waves.items():
         stage.name = f"wave {number}"
     return [waves[number] for number in sorted(waves)]
@@ -51,8 +53,8 @@ def _waves(
 
 def _hooked(moment: Moment, hooks: Iterable[HookManifest], first: bool) -> list[Stage]:
     waves: dict[int, Stage] = {}
-    for one in hooks:
-        if one.hook.runs_at(moment, first=first):
-            name = f"{moment} hooks, wave {one.hook.wave}" if one.hook.wave else f"{moment} hooks"
-            waves.setdefault(one.hook.wave, Stage(name, moment)).hooks.append(one)
+    for hook in hooks:
+        if hook.hook.runs_at(moment, first=first):
+            name = f"{moment} hooks, wave {hook.hook.wave}" if hook.hook.wave else f"{moment} hooks"
+            waves.setdefault(hook.hook.wave, Stage(name, moment)).hooks.append(hook)
     return [waves[number] for number in sorted(waves)]

@@ -1,6 +1,5 @@
-"""Bringing one service to its desired state: an ordered list of small steps.
-
-Each step may end the walk by raising; what was reached so far is on disk.
+"""Sync of one service to its desired state, as an ordered list of small steps.
+Each step may end the sync by raising; the progress so far is on disk.
 """
 
 from collections.abc import Awaitable, Callable
@@ -28,9 +27,8 @@ from syncagent.reconcile.tools import Tools
 
 @dataclass(slots=True)
 class Walk:
-    """One walk of a service to `target`; filled in step by step.
-
-    `run` is what a restart must know of it; there is none where there is but one stage.
+    """One pass of a sync to `target`, filled in step by step.
+    `run`: its persistent state; None if there is only one stage.
     """
 
     service: Service
@@ -46,7 +44,9 @@ Step = Callable[[Tools, Walk], Awaitable[None]]
 
 
 async def synchronize(tools: Tools, service: Service) -> None:
-    """Walk all steps. Raises what ended the walk early; failures of objects are on the service."""
+    """Runs all steps. Raises the error that ended the sync early; failures of objects are on the
+    service.
+    """
     assert service.desired.spec is not None
     if is_as_wanted(service):
         note_as_wanted(tools, service)
@@ -63,7 +63,7 @@ async def synchronize(tools: Tools, service: Service) -> None:
 
 
 async def obtain(tools: Tools, walk: Walk) -> None:
-    """The bundle, from disk or from the control plane."""
+    """Loads the bundle from disk or from the control plane."""
     walk.service.busy = Phase.FETCHING
     tools.touch(walk.service.id)
     walk.data = await _load_or_fetch(tools, walk.spec)
@@ -72,9 +72,8 @@ async def obtain(tools: Tools, walk: Walk) -> None:
 
 
 async def plan(tools: Tools, walk: Walk) -> None:
-    """The manifests; objects of other services among them are not ours to write.
-
-    A bundle with anything wrong in it is refused as a whole.
+    """Plans the manifests; objects of other services are not written.
+    A bundle with any error is refused as a whole.
     """
     await tools.require_cluster()
     walk.service.busy = Phase.APPLYING
@@ -94,7 +93,7 @@ async def plan(tools: Tools, walk: Walk) -> None:
 
 
 async def announce(tools: Tools, walk: Walk) -> None:
-    """On disk before anything is written: what may come to be."""
+    """Stores the objects that may be created, before any write."""
     if walk.spec.options.dry_run:
         return
     service = walk.service
@@ -112,7 +111,9 @@ async def announce(tools: Tools, walk: Walk) -> None:
 
 
 async def prepare_namespace(tools: Tools, walk: Walk) -> None:
-    """Make the service's namespace, or give it the labels asked for. It is never pruned."""
+    """Creates the service's namespace or sets the requested labels. The namespace is never
+    pruned.
+    """
     options = walk.spec.options
     if not options.create_namespace or not walk.spec.namespace:
         return
@@ -131,21 +132,21 @@ async def prepare_namespace(tools: Tools, walk: Walk) -> None:
 
 
 async def rehearse(tools: Tools, walk: Walk) -> None:
-    """A dry run ends here: what would be done is told."""
+    """Ends a dry run with the list of planned changes."""
     if not walk.spec.options.dry_run:
         return
     service, manifests = walk.service, walk.plan.manifests
-    mine = [one for key, one in manifests.items() if _ours(walk, key)]
+    mine = [manifest for key, manifest in manifests.items() if _ours(walk, key)]
     changes = await plan_changes(tools, service, walk.plan, walk.spec, mine)
     going = [] if walk.spec.options.keep_on_prune else prunable(service, manifests)
-    changes += [PlannedChange(one.ref, Change.DELETE) for one in going]
+    changes += [PlannedChange(owned.ref, Change.DELETE) for owned in going]
     service.planned = tuple(changes)
     service.tried = walk.target.sequence
     raise Ended
 
 
 async def carry_out(tools: Tools, walk: Walk) -> None:
-    """Stage by stage: apply what is not as desired, run hooks; the next begins when all is well."""
+    """Applies changed objects and runs hooks, stage by stage; waits for health between stages."""
     for place, stage in enumerate(walk.stages, 1):
         if walk.service.stopped == walk.target.sequence:
             raise Ended
@@ -155,16 +156,16 @@ async def carry_out(tools: Tools, walk: Walk) -> None:
         service = walk.service
         running = await run_hooks(tools, service, walk.run, stage.moment, stage.hooks)
         last = place == len(walk.stages)
-        awaited = [] if last else [one.key for one in stage.manifests]
+        awaited = [] if last else [manifest.key for manifest in stage.manifests]
         if await await_stage(tools, service, walk.run, stage.name, awaited, running):
             await _break_off(tools, walk)
 
 
 async def prune(tools: Tools, walk: Walk) -> None:
-    """Take away what the bundle no longer has, as far as that needs no person's word."""
+    """Deletes objects that the bundle no longer contains, unless they need confirmation."""
     service, options = walk.service, walk.spec.options
     going = prunable(service, walk.plan.manifests)
-    # Who has agreed that something is made anew has not been shown what is to go.
+    # A confirmation to recreate an object does not cover the prunable objects.
     hooks = (hook.ref.key for hook in walk.plan.hooks)
     confirmed = walk.target.agreed.difference(walk.plan.manifests, hooks)
     terms = Terms(options.keep_on_prune, True, confirmed, options.deletion_budget)
@@ -172,7 +173,7 @@ async def prune(tools: Tools, walk: Walk) -> None:
 
 
 async def finish(tools: Tools, walk: Walk) -> None:
-    """The walk is over; when everything was applied, so says the time."""
+    """Ends the sync; records the time if everything was applied."""
     service = walk.service
     service.tried = walk.target.sequence
     if service.failures and walk.run is not None:
@@ -198,7 +199,9 @@ STEPS: tuple[Step, ...] = (
 
 
 def _bar(tools: Tools, service: Service, barred: frozenset[ObjectKey]) -> None:
-    """Note what others have; who has what is wanted no more need not keep it for this service."""
+    """Records objects of conflicting owners, and triggers owners of objects that are no longer
+    wanted.
+    """
     for key in service.barred - barred:
         holder = tools.registry.claimant(key)
         if holder is not None and holder is not service:
@@ -207,7 +210,7 @@ def _bar(tools: Tools, service: Service, barred: frozenset[ObjectKey]) -> None:
 
 
 def _heed_stop(tools: Tools, walk: Walk) -> None:
-    """A sync that was put an end to before a restart is not taken up, unless it is asked for."""
+    """Keeps a sync terminated after a restart, unless a person has requested it again."""
     service, runs = walk.service, tools.memory.runs
     run = runs.get(service.id)
     if run is None or not run.stopped or run.sequence != walk.target.sequence:
@@ -220,11 +223,11 @@ def _heed_stop(tools: Tools, walk: Walk) -> None:
 
 
 def _arrange(tools: Tools, walk: Walk) -> None:
-    """The stages, and what is known on disk of the run through them."""
+    """Plans the stages, and loads the persistent state of the run."""
     service, spec = walk.service, walk.spec
     hooks = walk.plan.hooks
-    manifests = [one for key, one in walk.plan.manifests.items() if _ours(walk, key)]
-    if not hooks and len({one.wave[0] for one in manifests}) <= 1:
+    manifests = [manifest for key, manifest in walk.plan.manifests.items() if _ours(walk, key)]
+    if not hooks and len({manifest.wave[0] for manifest in manifests}) <= 1:
         walk.stages = [Stage("", Moment.SYNC, manifests)]
         service.asked_again = False
         return
@@ -239,7 +242,11 @@ def _arrange(tools: Tools, walk: Walk) -> None:
 
 async def _write(tools: Tools, walk: Walk, stage: Stage) -> None:
     service = walk.service
-    stale = [one for one in stage.manifests if not _is_applied(walk, one.digest, one.key)]
+    stale = [
+        manifest
+        for manifest in stage.manifests
+        if not _is_applied(walk, manifest.digest, manifest.key)
+    ]
     if not stale:
         return
     await Writer(tools, service, walk.plan, walk.spec).write(stale)
@@ -247,7 +254,7 @@ async def _write(tools: Tools, walk: Walk, stage: Stage) -> None:
 
 
 async def _break_off(tools: Tools, walk: Walk) -> None:
-    """The sync has failed: the hooks for that run, and nothing after it."""
+    """Ends a failed sync: runs its sync-fail hooks, and nothing after them."""
     assert walk.run is not None
     service, run = walk.service, walk.run
     service.tried = walk.target.sequence
@@ -260,9 +267,9 @@ async def _break_off(tools: Tools, walk: Walk) -> None:
 
 
 def _is_open(service: Service) -> bool:
-    """Whether something is left to be done or agreed to."""
+    """Reports whether work or confirmations are left."""
     return bool(service.failures or service.awaiting) or any(
-        one.leaving for one in service.owned.values()
+        owned.leaving for owned in service.owned.values()
     )
 
 
@@ -278,7 +285,9 @@ async def _load_or_fetch(tools: Tools, spec: ServiceSpec) -> bytes:
 
 
 def _is_newest(walk: Walk) -> bool:
-    """Whether nothing newer was said while we walked; the times belong to the newest word."""
+    """Reports whether the desired state is unchanged since the sync began; times belong to the
+    newest.
+    """
     return walk.service.desired is walk.target
 
 
@@ -288,11 +297,11 @@ def _ours(walk: Walk, key: ObjectKey) -> bool:
 
 
 def _is_applied(walk: Walk, digest: str, key: ObjectKey) -> bool:
-    """Whether an object needs no apply; drift that is to stay is left as it is."""
-    one = walk.service.owned.get(key)
-    if one is None or one.applied != digest or one.doubtful or one.leaving:
+    """Reports whether an object needs no apply; drift that must not be healed stays."""
+    owned = walk.service.owned.get(key)
+    if owned is None or owned.applied != digest or owned.doubtful or owned.leaving:
         return False
-    return one.synced or walk.spec.options.drift != DriftPolicy.HEAL
+    return owned.synced or walk.spec.options.drift != DriftPolicy.HEAL
 
 
 def _namespace(spec: ServiceSpec) -> KubeObject:
@@ -305,7 +314,7 @@ def _namespace(spec: ServiceSpec) -> KubeObject:
 
 
 def _has(live: KubeObject, wanted: KubeObject) -> bool:
-    """Whether a live namespace carries the labels and annotations wanted."""
+    """Reports whether a live namespace has the requested labels and annotations."""
     return all(
         (live["metadata"].get(part) or {}).get(name) == value
         for part in ("labels", "annotations")

@@ -1,4 +1,4 @@
-"""What every step of reconciliation has at hand."""
+"""Context of all reconciliation steps."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,11 +14,10 @@ from syncagent.reconcile.registry import Registry, Service
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The ports, the registry, and ways to tell others: watch this object; report anew; try this
-    service again now.
-
-    `require_cluster` waits for what will be known in a moment, and raises Unavailable while
-    nothing can be decided about the cluster.
+    """The ports, the registry, and callbacks: watch an object, report a service again, retry a
+    service.
+    `require_cluster` waits until the state of the cluster is known, and raises Unavailable while
+    nothing can be decided about it.
     """
 
     cluster: Cluster

@@ -1,7 +1,6 @@
-"""Trials of bundles: looked at every few seconds, and what was found bad is taken back.
-
-All that is needed is on this disk: the control plane may be away. A bundle that was found bad is
-not taken again, from whatever word, until a person has lifted that.
+"""Verification of bundles: checked every few seconds; a bad bundle is rolled back.
+All state is on the local disk, so the control plane may be unreachable. A bad bundle is
+quarantined: no desired state applies it again until a person lifts the quarantine.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,14 +23,13 @@ log = structlog.get_logger(__name__)
 
 _EVERY_S = 5.0
 _MOST_PODS = 200
-# These say that the cluster cannot be asked, not that the bundle is bad.
+# These mean that the cluster cannot be reached, not that the bundle is bad.
 _PASSING = {"UNAVAILABLE", "Unreachable"}
 
 
 class Verifier:
-    """Holds the trials. `go_back` has another desired state applied, for a reason.
-
-    Without `metrics` every query says nothing.
+    """Runs the verifications. `go_back` applies another desired state for a reason.
+    Without `metrics`, no query has a result.
     """
 
     def __init__(
@@ -53,7 +51,7 @@ class Verifier:
         self._metrics = metrics
 
     async def run(self) -> None:
-        """Look at all services that are on trial, for ever."""
+        """Checks all services under verification until cancelled."""
         while True:
             await self._clock.sleep(_EVERY_S)
             for service in self._on_trial():
@@ -63,9 +61,8 @@ class Verifier:
                     log.warning("cannot verify", service=service.id, reason=error.message)
 
     def admit(self, desired: Desired) -> tuple[Desired, str]:
-        """What is to be applied for a word, and why that is not what it says.
-
-        It is the last good bundle, if the one that is wanted was found to be bad.
+        """Returns the desired state to apply, and the reason if it is not the given one.
+        If the desired bundle is quarantined, this is the last good bundle.
         """
         trial = self._memory.trials.get(desired.service_id)
         if trial is None or desired.spec is None or desired.spec.digest != trial.bad:
@@ -77,19 +74,21 @@ class Verifier:
         return back, trial.reason if back is not desired else ""
 
     def standing(self, desired: Desired) -> str:
-        """Why this desired state stands for one that was found to be bad; empty: it does not."""
+        """Returns the reason why this desired state replaces a quarantined one; empty if it does
+        not.
+        """
         trial = self._memory.trials.get(desired.service_id)
         good = trial.good.spec if trial is not None and trial.good is not None else None
         same = good is not None and desired.spec is not None and good.digest == desired.spec.digest
         return trial.reason if trial is not None and same else ""
 
     def digests(self) -> list[str]:
-        """The bundles that may be gone back to."""
-        found = (one.good for one in self._memory.trials.all())
+        """Lists the bundles that a rollback may need."""
+        found = (trial.good for trial in self._memory.trials.all())
         return [good.spec.digest for good in found if good is not None and good.spec is not None]
 
     def _on_trial(self) -> Iterator[Service]:
-        """Those whose bundle is applied and not decided upon."""
+        """Iterates over services whose bundle is applied but not decided."""
         for service in self._registry:
             desired = service.desired
             if desired.verification is None or desired.spec is None:
@@ -119,14 +118,16 @@ class Verifier:
             self._memory.trials.keep(trial)
 
     async def _observe(self, service: Service, policy: Verification) -> Observed | None:
-        """The service as it is; None: that cannot be told now."""
-        passing = any(one.reason in _PASSING for one in service.failures.values())
+        """Observes a service; None if its state is unknown now."""
+        passing = any(problem.reason in _PASSING for problem in service.failures.values())
         if passing or service.unseen or self._registry.gap:
             return None
         components = components_of(service.owned, self._registry.tree)
         phase, problems = summarize(components.values(), service.failures.values())
         why = f"{problems[0].ref or service.name}: {problems[0].message}" if problems else ""
-        pods = [one for one in components.values() if one.ref.kind == "Pod"][:_MOST_PODS]
+        pods = [component for component in components.values() if component.ref.kind == "Pod"][
+            :_MOST_PODS
+        ]
         restarts: dict[str, int] = {}
         for pod in pods:
             live = await self._cluster.get(pod.ref)
@@ -144,7 +145,7 @@ class Verifier:
             return None
 
     def _decide(self, service: Service, trial: Trial, finding: Finding, reason: str) -> None:
-        """Tell, go back if there is something to go back to, and remember; in this order."""
+        """Reports the result, rolls back if possible, and stores the decision, in this order."""
         desired = service.desired
         after = trial.decided(desired, finding, reason)
         back = _instead(desired, after) if finding == Finding.BAD else desired
@@ -157,7 +158,9 @@ class Verifier:
 
 
 def _instead(desired: Desired, trial: Trial) -> Desired:
-    """The same word with the last good bundle; the word itself, if there is none."""
+    """Replaces the bundle with the last good one; returns the same desired state if there
+    is none.
+    """
     if desired.spec is None or trial.good is None or trial.good.spec is None:
         return desired
     return replace(desired, spec=replace(trial.good.spec, options=desired.spec.options))

@@ -1,8 +1,7 @@
-"""Which watches run: one for each kind in use; what workloads bring forth has its own.
-
+"""Watches of owned objects: one for each kind in use; descendants have watches of their own.
 Owned objects are selected by label. A kind that may not be watched in all namespaces is watched in
-those of its owned objects and of hooks that run, and asked for object by object where that is
-forbidden too. The watches of a kind end once nobody has, or waits to have, an object of it.
+the namespaces of its owned objects and running hooks. If that is forbidden too, its objects are
+polled one by one. The watches of a kind end once no service has or awaits an object of it.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ _ROUND_S = 30.0
 
 
 class Watchers:
-    """Starts watches as objects come to be owned and turns what they tell into work."""
+    """Starts watches for owned objects and queues work for their events."""
 
     def __init__(
         self,
@@ -45,7 +44,9 @@ class Watchers:
         clock: Clock,
         on_sighting: Callable[[Service, bool], None],
     ) -> None:
-        """`on_sighting(service, mail)`: something of a service was seen; `mail`: look into it."""
+        """`on_sighting(service, mail)` is called for each observation; `mail`: it must be
+        processed.
+        """
         self._offspring = offspring
         self._clock = clock
         self._narrow: dict[Api, dict[str, asyncio.Task[None]]] = {}
@@ -57,7 +58,7 @@ class Watchers:
         self._wide: dict[Api, asyncio.Task[None]] = {}
 
     def watch(self, ref: ObjectRef) -> None:
-        """From now on changes of this object, and of what it brings forth, are seen."""
+        """Watches this object and its descendants from now on."""
         api = ref.api
         if api not in self._wide:
             self._wide[api] = self._follow(api, _ALL)
@@ -66,7 +67,7 @@ class Watchers:
         self._offspring.watch(ref, self._registry.uid_of(ref.key))
 
     def tidy(self) -> None:
-        """End the watches that nobody needs any more."""
+        """Ends the watches that no service needs any more."""
         registry = self._registry
         kinds = registry.awaited_kinds()
         for api in self._wide.keys() - registry.apis():
@@ -100,35 +101,35 @@ class Watchers:
             return
         key = key_of(sighting.live)
         service = self._registry.claimant(key)
-        one = service.owned[key] if service is not None else None
-        if one is not None and isinstance(sighting, Seen) and one.is_known(sighting.live):
+        owned = service.owned[key] if service is not None else None
+        if owned is not None and isinstance(sighting, Seen) and owned.is_known(sighting.live):
             return
         if run_of(sighting.live) is not None:
             self._on_hook(key, sighting.live)
             return
         claimed = self._is_claimed(sighting)
-        if service is None or one is None or one.ref.api != sighting.api:
+        if service is None or owned is None or owned.ref.api != sighting.api:
             return
         if claimed:
-            # Nobody wins a fight between two that are both sure: people must decide.
+            # Two installations would fight over the object for ever: people must decide.
             ref = ref_of(sighting.live)
             service.failures[key] = Problem(self._registry.rival(service, ref), "Claimed", ref)
         elif isinstance(sighting, Gone) or owner_of(sighting.live) == service.id:
             service.inbox[key] = sighting
         else:
-            # Our marks were changed: to us it is as good as gone, and is put right like that.
+            # Our labels were changed: the object counts as gone and is healed like that.
             service.inbox[key] = Gone(sighting.api, sighting.live)
         self._tell(service, True)
 
     def _is_claimed(self, sighting: Seen | Gone) -> bool:
-        """Whether an agent of another installation holds an object for its own."""
+        """Reports whether an agent of another installation claims an object."""
         if isinstance(sighting, Gone):
             self._registry.strangers.pop(ref_of(sighting.live).key, None)
             return False
         return self._registry.note_claim(sighting.live)
 
     def _forbidden(self, api: Api, namespace: str) -> None:
-        """A kind may not be listed, or watched, in a namespace or in all."""
+        """Handles a kind that may not be listed or watched, in one namespace or in all."""
         if namespace != _ALL:
             self._go_round(api, namespace)
             return
@@ -144,7 +145,7 @@ class Watchers:
             running[namespace] = self._follow(api, namespace)
 
     def _allowed(self, api: Api, namespace: str) -> None:
-        """A list has been told: what was done instead of it ends."""
+        """Ends the fallbacks of a watch whose list has succeeded."""
         self._blind.discard((api, namespace))
         for task in self._narrow.pop(api, {}).values() if namespace == _ALL else ():
             task.cancel()
@@ -156,28 +157,31 @@ class Watchers:
 
     async def _look_round(self, api: Api, namespace: str) -> None:
         while (api, namespace) in self._blind:
-            for one in self._registry.objects_of(api, namespace):
-                await self._look_at(one)
+            for owned in self._registry.objects_of(api, namespace):
+                await self._look_at(owned)
             await self._clock.sleep(_ROUND_S)
 
-    async def _look_at(self, one: Owned) -> None:
+    async def _look_at(self, owned: Owned) -> None:
         try:
-            live = await self._cluster.get(one.ref)
+            live = await self._cluster.get(owned.ref)
         except Refused as error:
-            one.seen, one.verdict = True, Verdict(Health.PROGRESSING, error.message, error.reason)
-            self._sighted(one, None)
+            owned.seen, owned.verdict = (
+                True,
+                Verdict(Health.PROGRESSING, error.message, error.reason),
+            )
+            self._sighted(owned, None)
         except TowlineError:
             return
         else:
-            gone = Gone(one.ref.api, _at(one.version))
-            self._sighted(one, gone if live is None else Seen(one.ref.api, live))
+            gone = Gone(owned.ref.api, _at(owned.version))
+            self._sighted(owned, gone if live is None else Seen(owned.ref.api, live))
 
-    def _sighted(self, one: Owned, sighting: Sighting | None) -> None:
-        service = self._registry.get(one.service_id)
+    def _sighted(self, owned: Owned, sighting: Sighting | None) -> None:
+        service = self._registry.get(owned.service_id)
         if service is None:
             return
         if sighting is not None:
-            service.inbox[one.key] = sighting
+            service.inbox[owned.key] = sighting
         self._tell(service, sighting is not None)
 
     def _on_hook(self, key: ObjectKey, live: KubeObject) -> None:
@@ -188,17 +192,17 @@ class Watchers:
             self._tell(service, True)
 
     def _missing(self, sighting: Relisted) -> None:
-        """What we own and a fresh list does not show has gone while nobody watched."""
+        """Handles owned objects that are missing from a fresh list."""
         within = sighting.namespace if sighting.namespace != _ALL else None
-        for one in self._registry.objects_of(sighting.api, within):
-            service = self._registry.get(one.service_id)
-            if service is None or one.key in sighting.keys or one.version > sighting.version:
+        for owned in self._registry.objects_of(sighting.api, within):
+            service = self._registry.get(owned.service_id)
+            if service is None or owned.key in sighting.keys or owned.version > sighting.version:
                 continue
-            one.seen = True
-            service.inbox[one.key] = Gone(sighting.api, _at(sighting.version))
+            owned.seen = True
+            service.inbox[owned.key] = Gone(sighting.api, _at(sighting.version))
             self._tell(service, True)
 
 
 def _at(version: int) -> KubeObject:
-    """Stands for an object that is gone at some version of the cluster."""
+    """Placeholder for an object that is gone at some resource version."""
     return {"metadata": {"resourceVersion": str(version)}}

@@ -1,4 +1,3 @@
-"""Renders that the control plane orders, for this cluster or for another one.
-
-Nothing here decides what runs in the cluster: what is made goes back to who asked.
+"""Renders ordered by the control plane, for this cluster or for another one.
+Nothing here decides what runs in the cluster: the bundle goes back to the control plane.
 """

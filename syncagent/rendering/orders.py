@@ -1,4 +1,4 @@
-"""Carrying out orders to render: opened with the agent's key, made, sent up, answered."""
+"""Execution of render orders: decrypted with the agent's key, rendered, uploaded, answered."""
 
 import asyncio
 
@@ -18,9 +18,8 @@ _INTERNAL = "internal error of the agent; see its log"
 
 
 class Orders:
-    """Takes orders; `together` at once. Without `renders` this agent renders nothing.
-
-    An order is not kept: one that a restart or a lost link cut off comes again.
+    """Executes orders, at most `together` at the same time; without `renders` it refuses all.
+    Orders are not stored: the control plane sends an order again after a restart or a lost link.
     """
 
     def __init__(
@@ -40,24 +39,28 @@ class Orders:
         self._tasks = Tasks("orders")
 
     async def start(self) -> None:
-        """Begin. Unavailable: the disk refuses."""
+        """Starts the renders. Unavailable: the disk failed."""
         if self._renders is not None:
             await self._renders.start()
 
     async def stop(self) -> None:
-        """End what is being rendered."""
+        """Cancels running renders."""
         await self._tasks.stop()
         if self._renders is not None:
             await self._renders.stop()
 
     def render(self, command_id: str, box: bytes) -> None:
-        """Begin, and answer at the end. Invalid: this agent does not, or cannot read the order."""
+        """Begins an order, and answers the command at its end. Invalid: rendering is off, or the
+        order cannot be decrypted.
+        """
         if command_id in self._begun:
             return
         if self._renders is None:
-            raise Invalid("this agent renders nothing: its own settings say so (git.renders)")
+            raise Invalid(
+                "this agent does not render: rendering is off in its settings (git.renders)"
+            )
         if len(self._begun) >= _MOST_WAITING:
-            raise Invalid(f"{_MOST_WAITING} renders wait here already")
+            raise Invalid(f"too many renders are waiting (limit {_MOST_WAITING})")
         order = load_order(self._key.open(SealedSecret(NAME, "", box), command_id))
         self._begun.add(command_id)
         self._tasks.spawn("order", self._carry_out(self._renders, command_id, order))
@@ -69,9 +72,9 @@ class Orders:
             async with self._turn:
                 self._answers.done(await self._made(renders, command_id, order))
         except LinkDown as error:
-            log.info("a render could not be sent", reason=error.message)
+            log.info("render could not be uploaded", reason=error.message)
         except Unavailable as error:
-            log.error("a render's answer cannot be kept", reason=error.message)
+            log.error("answer to a render cannot be stored", reason=error.message)
         finally:
             self._begun.discard(command_id)
 
@@ -86,6 +89,6 @@ class Orders:
         except TowlineError as error:
             return CommandDone(command_id, Outcome.FAILED, error.message)
         except Exception:
-            log.exception("an order cannot be carried out")
+            log.exception("render order failed")
             return CommandDone(command_id, Outcome.FAILED, _INTERNAL)
         return CommandDone(command_id, Outcome.SUCCEEDED, rendered=rendered)

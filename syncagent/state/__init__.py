@@ -1,4 +1,3 @@
-"""The agent's memory on disk: desired state, inventory, reports not yet taken, bundles.
-
-Everything survives a kill at any point; no decision is made here.
+"""The agent's durable state: desired state, inventory, unacknowledged reports, bundles.
+Everything survives a kill at any point. This package makes no decisions.
 """

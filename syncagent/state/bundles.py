@@ -1,8 +1,7 @@
 """Bundles as files named by their digest.
-
-A file is written beside its place and renamed, so that a killed process leaves whole files only.
-It is not flushed: what a power cut spoils is found out by its digest, which every load checks,
-and fetched again.
+A file is written under a temporary name and renamed, so that a killed process leaves only complete
+files. It is not flushed: every load checks the digest, and a file damaged by a power cut is fetched
+again.
 """
 
 import asyncio
@@ -16,12 +15,12 @@ from fleet.bundle import open_bundle
 from fleet.errors import Invalid, NotFound, Unavailable
 
 _PARTIAL = ".part"
-# To hand these to a thread costs more than to write them.
+# For smaller files, a thread would cost more than the write.
 _SMALL_BYTES = 64 << 10
 
 
 class BundleFiles:
-    """Fills in `ports.Bundles`."""
+    """Implements `ports.Bundles`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

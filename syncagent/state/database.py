@@ -1,8 +1,7 @@
-"""One SQLite file in WAL mode, and what happens when its disk refuses.
-
-`synchronous=NORMAL`: a killed process loses nothing; a power cut may lose the last moments but
-leaves a whole file, and what was lost is told again by the control plane. Calls are made on the
-event loop: they touch the page cache only and take some ten microseconds.
+"""One SQLite file in WAL mode, and the handling of disk errors.
+`synchronous=NORMAL`: a killed process loses nothing. A power cut may lose the last moments but
+leaves a consistent file, and the control plane sends the lost state again. Calls run on the event
+loop: they use only the page cache and take about ten microseconds.
 """
 
 import sqlite3
@@ -68,10 +67,9 @@ INSERT INTO counter VALUES ('reports', 0);
 
 
 class Database:
-    """The connection. `refusal` says why the last transaction was refused, empty if it was not.
-
-    A damaged file is moved aside (`agent.db.damaged`), and all begins as after a lost disk.
-    Unavailable: the disk refuses. Invalid: a newer version has written the file.
+    """The database connection. `refusal`: error of the last transaction, empty if it succeeded.
+    A damaged file is renamed to `agent.db.damaged`, and the agent starts as after a lost disk.
+    Unavailable: the disk failed. Invalid: a newer version has written the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -83,8 +81,8 @@ class Database:
         if version > _SCHEMA_VERSION:
             self._connection.close()
             raise Invalid(
-                f"{path} was written by a newer version of the agent (schema {version}, known here "
-                f"is {_SCHEMA_VERSION}): run that version, or move the file away to begin anew"
+                f"{path} was written by a newer version of the agent (schema {version}, supported "
+                f"is {_SCHEMA_VERSION}): run that version, or move the file away to start empty"
             )
         if version == 1:
             self._discard()
@@ -98,7 +96,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
-        """All or nothing. Unavailable: the disk refuses (full, read-only, broken)."""
+        """Runs one transaction. Unavailable: the disk failed (full, read-only, broken)."""
         try:
             with _named_failures():
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -114,7 +112,7 @@ class Database:
         self.refusal = ""
 
     def rows(self, query: str, *values: object) -> list[tuple]:
-        """The result of a query."""
+        """Returns the rows of a query."""
         with _named_failures():
             return self._connection.execute(query, values).fetchall()
 
@@ -127,7 +125,7 @@ class Database:
             raise
 
     def _discard(self) -> None:
-        """Begin anew, as after a lost disk: version 1 was never given to anybody to keep."""
+        """Drops all tables, as after a lost disk: version 1 was never released."""
         names = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql <> ''")
         with self.transaction() as db:
             for (name,) in names:
@@ -135,7 +133,7 @@ class Database:
                     db.execute(f"DROP TABLE {name}")
 
     def _upgrade(self) -> None:
-        """From version 2, which has no trials of bundles."""
+        """Upgrades from version 2, which has no verifications of bundles."""
         with self.transaction() as db:
             db.execute(_TRIAL)
             db.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
@@ -148,13 +146,17 @@ class Database:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """A connection to a whole file."""
+    """Opens a connection to an undamaged file."""
     try:
         return _checked(path)
     except sqlite3.DatabaseError as error:
         if (error.sqlite_errorcode or 0) & 0xFF not in _DAMAGED:
             raise
-        log.error("the agent's state is damaged and begins anew", file=str(path), error=str(error))
+        log.error(
+            "the agent's state is damaged; starting with an empty one",
+            file=str(path),
+            error=str(error),
+        )
     _move_aside(path)
     return _checked(path)
 
@@ -165,7 +167,7 @@ def _checked(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA cache_size=-512")
-        # A checkpoint flushes the disk, and everything waits for it: after 16 MB, not after 4.
+        # A checkpoint flushes the disk and blocks everything: after 16 MB instead of 4 MB.
         connection.execute("PRAGMA wal_autocheckpoint=4000")
         (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if finding != "ok":
@@ -179,7 +181,7 @@ def _checked(path: Path) -> sqlite3.Connection:
 
 
 def _move_aside(path: Path) -> None:
-    """Keep the damaged file for people, without the companions that belong to it only."""
+    """Keeps the damaged file for analysis, without its companion files."""
     path.replace(f"{path}.damaged")
     for companion in _COMPANIONS:
         Path(f"{path}{companion}").unlink(missing_ok=True)

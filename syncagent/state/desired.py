@@ -1,4 +1,4 @@
-"""Desired state as text on disk, with a checksum: what was spoilt there is not acted upon."""
+"""Desired state as text on disk, with a checksum so that damaged state is never applied."""
 
 import base64
 import hashlib
@@ -29,13 +29,13 @@ _SUM = 64
 
 
 def dump_desired(desired: Desired) -> str:
-    """64 hex digits of sha256, then JSON."""
+    """Encodes desired state as 64 hex digits of sha256, then JSON."""
     text = orjson.dumps(desired, default=_bytes)
     return hashlib.sha256(text).hexdigest() + text.decode()
 
 
 def load_desired(text: str) -> Desired:
-    """What was kept. Invalid: the disk returned something else."""
+    """Decodes desired state. Invalid: the text is damaged."""
     told, body = text[:_SUM], text[_SUM:]
     if hashlib.sha256(body.encode()).hexdigest() != told:
         raise Invalid("desired state was damaged on disk")
@@ -48,8 +48,8 @@ def load_desired(text: str) -> Desired:
 def _desired(raw: dict[str, Any]) -> Desired:
     removal = Removal(raw["removal"]) if raw["removal"] else None
     spec = _spec(raw["spec"]) if raw["spec"] else None
-    # Written by an earlier version, it has none.
-    confirmed = tuple(ObjectRef(**one) for one in raw.get("confirmed", ()))
+    # State of an earlier version lacks this field.
+    confirmed = tuple(ObjectRef(**ref) for ref in raw.get("confirmed", ()))
     policy = raw.get("verification")
     verification = _verification(policy) if policy else None
     return Desired(raw["service_id"], raw["sequence"], spec, removal, confirmed, verification)
@@ -71,8 +71,8 @@ def _spec(raw: dict[str, Any]) -> ServiceSpec:
         options=_options(options),
         attestation=_attestation(attestation) if attestation else None,
         secrets=tuple(
-            SealedSecret(one["name"], one["version"], base64.b64decode(one["box"]))
-            for one in secrets
+            SealedSecret(secret["name"], secret["version"], base64.b64decode(secret["box"]))
+            for secret in secrets
         ),
     )
 
@@ -88,24 +88,25 @@ def _options(raw: dict[str, Any]) -> SyncOptions:
         "drift": DriftPolicy(raw.pop("drift")),
         "ignored": tuple(
             IgnoredDifference(
-                one["group"],
-                one["kind"],
-                one["namespace"],
-                one["name"],
-                tuple(one["pointers"]),
-                tuple(one["managers"]),
+                difference["group"],
+                difference["kind"],
+                difference["namespace"],
+                difference["name"],
+                tuple(difference["pointers"]),
+                tuple(difference["managers"]),
             )
-            for one in raw.pop("ignored")
+            for difference in raw.pop("ignored")
         ),
-        "health_rules": tuple(_rule(one) for one in raw.pop("health_rules")),
-        "confirmed": tuple(ObjectRef(**one) for one in raw.pop("confirmed")),
+        "health_rules": tuple(_rule(rule) for rule in raw.pop("health_rules")),
+        "confirmed": tuple(ObjectRef(**ref) for ref in raw.pop("confirmed")),
     }
     return SyncOptions(**raw, **known)
 
 
 def _rule(raw: dict[str, Any]) -> HealthRule:
     conditions = tuple(
-        FieldCondition(one["pointer"], tuple(one["any_of"])) for one in raw["conditions"]
+        FieldCondition(condition["pointer"], tuple(condition["any_of"]))
+        for condition in raw["conditions"]
     )
     health = Health(raw["health"])
     return HealthRule(raw["group"], raw["kind"], health, conditions, raw["message"])

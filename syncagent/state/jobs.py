@@ -1,4 +1,4 @@
-"""Jobs that the control plane asked for, until a day after their end: the port `JobMemory`."""
+"""Jobs of the control plane, stored until a day after their end: the port `JobMemory`."""
 
 import base64
 from dataclasses import asdict
@@ -15,7 +15,7 @@ _FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
 
 
 class SqliteJobs:
-    """Secrets are kept as they came: in boxes."""
+    """Implements `JobMemory`; secrets stay sealed."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -54,8 +54,8 @@ def _bytes(value: Any) -> str:
 def _spec(text: str) -> JobSpec:
     raw = orjson.loads(text)
     secrets = tuple(
-        SealedSecret(one["name"], one["version"], base64.b64decode(one["box"]))
-        for one in raw.pop("secrets")
+        SealedSecret(secret["name"], secret["version"], base64.b64decode(secret["box"]))
+        for secret in raw.pop("secrets")
     )
     return JobSpec(**raw, secrets=secrets)
 

@@ -1,4 +1,4 @@
-"""The agent's own key, made at its first start."""
+"""The agent's own key, generated at its first start."""
 
 from pathlib import Path
 
@@ -10,10 +10,9 @@ _BYTES = 32
 
 
 def load_or_make_sealing_key(path: Path) -> SealingKey:
-    """The key in this file; a new one, readable by the owner only, if there is none that is whole.
-
-    Secrets sealed to a lost key come anew once the control plane knows the new one. Unavailable:
-    the disk refuses.
+    """Loads the key from this file, or generates one that only the owner may read.
+    If a key is lost, the control plane seals all secrets again once it knows the new one.
+    Unavailable: the disk failed.
     """
     try:
         if path.exists() and path.stat().st_size == _BYTES:
@@ -22,5 +21,5 @@ def load_or_make_sealing_key(path: Path) -> SealingKey:
         key = SealingKey.generate()
         write_whole(path, key.private)
     except OSError as error:
-        raise Unavailable(f"the agent's key cannot be kept: {error.strerror}") from error
+        raise Unavailable(f"the agent's key cannot be stored: {error.strerror}") from error
     return key

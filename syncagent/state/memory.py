@@ -22,7 +22,9 @@ _COMMANDS_KEPT = 1000
 
 
 class SqliteMemory:
-    """Fills in `ports.Memory`. `believe` raises Invalid for desired state that counts no more."""
+    """Implements `ports.Memory`. `believe` raises Invalid for desired state that is no longer
+    acceptable.
+    """
 
     def __init__(
         self, database: Database, believe: Callable[[Desired], None] = lambda _: None
@@ -39,17 +41,22 @@ class SqliteMemory:
         self.fresh = False
 
     def services(self) -> list[KnownService]:
-        """What is whole and believed. Else a row is dropped, and its objects are left as they are:
-        they are found again by their marks."""
+        """Returns the valid services. An invalid row is dropped; its objects stay and are found
+        again by their labels.
+        """
         known = []
         for service_id, *row in self._db.rows("SELECT id, desired, current, stamps FROM service"):
             try:
-                one = _known(*row)
-                for desired in filter(None, (one.desired, one.current)):
+                service = _known(*row)
+                for desired in filter(None, (service.desired, service.current)):
                     self._believe(desired)
-                known.append(one)
+                known.append(service)
             except Invalid as error:
-                log.error("service on disk is dropped", service=service_id, error=error.message)
+                log.error(
+                    "invalid service dropped from the state",
+                    service=service_id,
+                    error=error.message,
+                )
                 self._drop(service_id)
         return known
 
@@ -108,7 +115,7 @@ class SqliteMemory:
             db.executemany(
                 "DELETE FROM object"
                 " WHERE api_group = ? AND kind = ? AND namespace = ? AND name = ?",
-                [one.key for one in gone],
+                [entry.key for entry in gone],
             )
 
     def forget(self, service_id: str) -> None:
@@ -119,7 +126,9 @@ class SqliteMemory:
             db.execute("DELETE FROM service WHERE id = ?", (service_id,))
 
     def _drop(self, service_id: str) -> None:
-        """As if it had never been told; what the cluster holds is to be found out anew."""
+        """Drops a service as if it had never arrived; the next start searches the cluster for its
+        objects.
+        """
         self.forget(service_id)
         with self._db.transaction() as db:
             db.execute("DELETE FROM counter WHERE name = 'recovered'")

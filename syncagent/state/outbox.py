@@ -1,8 +1,7 @@
-"""Reports that the control plane has not acknowledged yet, on disk, in order.
-
-A report gets its number when it is first sent, so that one which was never sent can neither be
-taken for acknowledged (after the disk was lost and numbers began anew) nor be in the way of a
-newer one on the same topic, which replaces it. Numbers only grow.
+"""Reports that the control plane has not acknowledged yet, on disk and in order.
+A report gets its number when it is first sent. So an unsent report can neither be taken for
+acknowledged after the disk was lost and numbers restarted, nor block a newer one on its topic,
+which replaces it. Numbers only grow.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ from syncagent.state.database import Database
 
 
 class SqliteOutbox:
-    """Fills in `ports.Outbox`."""
+    """Implements `ports.Outbox`."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._db = database
@@ -26,7 +25,7 @@ class SqliteOutbox:
         now_ms = int(self._clock.now().timestamp() * 1000)
         with self._db.transaction() as db:
             waiting = db.execute(
-                # Left to itself SQLite goes through all that waits, by the index of numbers.
+                # Without this hint, SQLite scans all waiting reports by the index of numbers.
                 "SELECT position, body FROM report INDEXED BY report_waiting"
                 " WHERE topic = ? AND number IS NULL ORDER BY position DESC LIMIT 1",
                 (topic,),
@@ -78,7 +77,7 @@ class SqliteOutbox:
         return [Numbered(number, *row[1:]) for (number, _), row in zip(numbered, rows, strict=True)]
 
     def waiting(self) -> int:
-        """How many reports are not acknowledged."""
+        """Returns the number of unacknowledged reports."""
         return self._db.rows("SELECT count(*) FROM report")[0][0]
 
     async def wait(self) -> None:

@@ -1,4 +1,4 @@
-"""How far syncs with hooks or waves have come: the port `Runs` on SQLite."""
+"""Progress of syncs with hooks or waves: the port `Runs` on SQLite."""
 
 import orjson
 
@@ -8,7 +8,7 @@ from syncagent.state.database import Database
 
 
 class SqliteRuns:
-    """Fills in `ports.Runs`."""
+    """Implements `ports.Runs`."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

@@ -1,4 +1,4 @@
-"""What is known of bundles on trial: the port `Trials` on SQLite."""
+"""State of bundle verifications: the port `Trials` on SQLite."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 
 
 class SqliteTrials:
-    """Fills in `ports.Trials`."""
+    """Implements `ports.Trials`."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -40,11 +40,11 @@ class SqliteTrials:
 
 
 def _load(body: str) -> Trial | None:
-    """None: what was good was damaged on disk; it is found out anew."""
+    """Decodes a verification; None if it is damaged, so that the verification starts again."""
     raw = orjson.loads(body)
     good = raw.pop("good")
     try:
         return Trial(**raw, good=load_desired(good) if good else None)
     except Invalid as error:
-        log.error("a trial on disk is dropped", reason=error.message)
+        log.error("damaged verification dropped from the state", reason=error.message)
         return None

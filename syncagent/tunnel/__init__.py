@@ -1,4 +1,4 @@
-"""The cluster end of the tunnel: streams become requests to this cluster's API server.
-
-It dials nothing but that API server; the gRPC channel to the hub is `syncagent.link`'s.
+"""The cluster's end of the tunnel: turns streams into requests to this cluster's API server.
+This package connects only to that API server and to allowed egress hosts; `syncagent.link` owns the
+gRPC channel to the control plane.
 """

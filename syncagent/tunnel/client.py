@@ -1,4 +1,4 @@
-"""The agent's link to the hub, for the life of one call."""
+"""The agent's tunnel to the control plane, for the duration of one call."""
 
 import asyncio
 import secrets
@@ -38,12 +38,11 @@ GRACE, LINGER, LOOK = 60.0, 1.0, 0.2
 
 
 class TunnelClient:
-    """Serves the hub's requests over a channel to it.
-
-    `metadata` must carry the agent's token. `instance`, 16 bytes chosen once per process, lets
-    the hub tell a reconnect from a second agent. `draining` is set when the hub asks to connect
-    anew: dial again, and `finish` this one meanwhile. `egress`: what the hub may reach through
-    this agent beside the API server.
+    """Serves requests of the control plane over a channel.
+    `metadata` must contain the agent's token. `instance`, 16 bytes chosen once per process,
+    distinguishes a reconnect from a second agent. `draining` is set when the control plane asks for
+    a new connection: dial again, and `finish` this one meanwhile. `egress`: hosts that the control
+    plane may reach through this agent, besides the API server.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class TunnelClient:
         self._grace = GRACE
 
     async def run(self) -> str:
-        """Serve until the link ends; the reason, for people."""
+        """Serves until the link ends; returns the reason, for people."""
         try:
             call = await self._channel.call(TUNNEL, self._metadata)
         except CallFailed as error:
@@ -95,22 +94,22 @@ class TunnelClient:
             self._pool.close()
 
     async def finish(self) -> None:
-        """Have new requests sent elsewhere, serve the open ones to their end, and end `run`.
-
-        The hub's grace bounds how long that may take, at least `GRACE` seconds.
+        """Drains the link: new requests go elsewhere, open ones continue to their end, then `run`
+        ends.
+        The control plane's grace period limits this, but it is at least `GRACE` seconds.
         """
         mux = self._mux
         if mux is None:
             return
-        mux.drain(int(self._grace * 1000), "connected anew")
+        mux.drain(int(self._grace * 1000), "connected again")
         until = self._clock.monotonic() + self._grace
-        # What was on its way before the hub has read this is still served.
+        # Requests that were sent before the control plane reads this are still served.
         await self._clock.sleep(LINGER)
         while mux.streams and self._clock.monotonic() < until:
             await self._clock.sleep(LOOK)
         mux.close("handed over to a newer connection")
 
-    # What the mux says (see `fleet.mux.mux.MuxOwner`)
+    # Events of the mux (see `fleet.mux.mux.MuxOwner`)
 
     def on_ready(self, hello: Hello) -> None:
         log.info("tunnel open")
@@ -122,7 +121,7 @@ class TunnelClient:
             self._open_http(stream, request)
 
     def on_hand_over(self, drain: Drain) -> None:
-        log.info("asked to connect anew", why=drain.text)
+        log.info("asked to reconnect", why=drain.text)
         self._grace = max(GRACE, drain.grace_ms / 1000)
         self.draining.set()
 
@@ -140,17 +139,19 @@ class TunnelClient:
         exchange = EgressExchange(stream, target or ("", 0))
         stream.owner = exchange
         if target is None:
-            log.warning("way out refused", target=request.head[:300].decode("ascii", "replace"))
-            stream.reset(FORBIDDEN, "the agent's list does not allow this host and port")
+            log.warning("egress refused", target=request.head[:300].decode("ascii", "replace"))
+            stream.reset(
+                FORBIDDEN, "the agent's egress.allow setting does not list this host and port"
+            )
         else:
-            self._tasks.spawn("way out", exchange.start())
+            self._tasks.spawn("egress", exchange.start())
 
     def _open_http(self, stream: Stream, request: Open) -> None:
         exchange = UpstreamExchange(stream, request, self._pool)
         exchange.on_retry = self._start
         stream.owner = exchange
         if request.kind != KIND_HTTP:
-            stream.reset(NOT_SERVED, "does not serve this kind of request")
+            stream.reset(NOT_SERVED, "does not support this kind of request")
             return
         check = self._guard.check
         if request.flags & FLAG_PASSTHROUGH:

@@ -1,4 +1,4 @@
-"""One connection to the API server: bytes in and out, for one exchange at a time."""
+"""One connection to the API server, used by one exchange at a time."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,24 +10,24 @@ WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 
 
 class ConnectionUser(Protocol):
-    """The exchange that has the connection now."""
+    """The exchange that uses the connection at present."""
 
     def on_upstream_data(self, data: bytes) -> None: ...
 
     def on_upstream_closed(self) -> None:
-        """The API server closed the connection, or it broke."""
+        """Handles the end or loss of the connection."""
         ...
 
     def on_upstream_drained(self) -> None:
-        """The socket's buffer has room again."""
+        """Handles free space in the socket's buffer."""
         ...
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """`user` is None while idle; an idle connection that receives anything is closed.
-
-    `beneath`: what carries TLS. It is held there, since uvloop's TLS forgets what it has not
-    handed on once the far side ends.
+    """A connection to the API server. `user` is None while idle; an idle connection that receives
+    bytes is closed.
+    `beneath`: the transport below TLS. Reading is paused there, because uvloop's TLS drops
+    undelivered bytes when the other side ends.
     """
 
     def __init__(
@@ -72,34 +72,34 @@ class UpstreamConnection(asyncio.Protocol):
             user.on_upstream_closed()
 
     def write(self, data: Buffer) -> None:
-        """Send bytes; `write_paused` tells whether they are held."""
+        """Sends bytes; `write_paused` reports whether they are queued."""
         self._transport.write(data)
 
     def write_eof(self) -> None:
-        """Send no more, where the transport knows that (TLS does not)."""
+        """Ends sending, if the transport supports it (TLS does not)."""
         if self._transport.can_write_eof():
             self._transport.write_eof()
 
     def hold(self) -> None:
-        """Read no more for now."""
+        """Pauses reading."""
         if self._reading:
             self._reading = False
             self._held.pause_reading()
 
     def release(self) -> None:
-        """Read on."""
+        """Resumes reading."""
         if not self._reading and not self._held.is_closing():
             self._reading = True
             self._held.resume_reading()
 
     def close(self) -> None:
-        """Send what is owed and close."""
+        """Sends queued bytes and closes."""
         self.user = None
-        # TLS parts by a word of both sides.
+        # Closing TLS needs messages of both sides.
         self.release()
         self._transport.close()
 
     def abort(self) -> None:
-        """Close at once, dropping what is owed."""
+        """Closes at once and drops queued bytes."""
         self.user = None
         self._transport.abort()

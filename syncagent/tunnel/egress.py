@@ -1,4 +1,4 @@
-"""Streams that become connections to hosts of this cluster's network, if its list has them."""
+"""Egress: streams to allowed hosts of this cluster's network."""
 
 import asyncio
 import re
@@ -21,21 +21,23 @@ _TARGET = re.compile(r"(\*\.)?([0-9a-z.-]{1,253}|\[[0-9a-f:.]{2,45}\]):([0-9]{1,
 
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
-    """`host:port` that the hub may have connections to; `*.example.org:443` has all below it."""
+    """Allow-list of `host:port` for the control plane; `*.example.org:443` covers all hosts below
+    it.
+    """
 
     allowed: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, text: str) -> "EgressPolicy":
-        """From a list with commas. Invalid: one entry is no host with a port."""
-        entries = [one.strip().lower() for one in text.split(",") if one.strip()]
+        """Parses a comma-separated list. Invalid: an entry is not a host with a port."""
+        entries = [item.strip().lower() for item in text.split(",") if item.strip()]
         for entry in entries:
             if not _TARGET.match(entry):
                 raise Invalid(f"{entry!r} is not host:port", field="egress.allow")
         return cls(frozenset(entries))
 
     def target(self, text: bytes) -> tuple[str, int] | None:
-        """Host and port to dial, if they may be."""
+        """Returns host and port to dial if they are allowed."""
         name = text.decode("ascii", "replace").lower()
         match = _TARGET.match(name)
         if match is None or match[1]:
@@ -48,7 +50,7 @@ class EgressPolicy:
 
 
 class EgressExchange:
-    """Owner of a stream; user of the connection that it leads to."""
+    """Owner of a stream, and user of its connection."""
 
     def __init__(self, stream: Stream, target: tuple[str, int]) -> None:
         self._stream, self._target = stream, target
@@ -58,7 +60,7 @@ class EgressExchange:
         self._ended = self._gone = False
 
     async def start(self) -> None:
-        """Connect, and say so as a proxy does."""
+        """Connects, and responds as a CONNECT proxy does."""
         host, port = self._target
         try:
             async with asyncio.timeout(DIAL_SECONDS):
@@ -66,7 +68,9 @@ class EgressExchange:
                     lambda: UpstreamConnection(_ignore), host, port
                 )
         except TimeoutError:
-            self._stream.reset(BAD_GATEWAY, f"cannot reach {host}:{port}: it does not answer")
+            self._stream.reset(
+                BAD_GATEWAY, f"cannot reach {host}:{port}: no response within {DIAL_SECONDS:g} s"
+            )
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             self._stream.reset(BAD_GATEWAY, f"cannot reach {host}:{port}: {why}")
@@ -86,7 +90,7 @@ class EgressExchange:
         if self._ended:
             connection.write_eof()
 
-    # What the stream says (see `fleet.mux.stream.StreamOwner`)
+    # Events of the stream (see `fleet.mux.stream.StreamOwner`)
 
     def on_data(self, data: Buffer) -> None:
         if self._connection is not None:
@@ -111,7 +115,7 @@ class EgressExchange:
             self._connection.abort()
             self._connection = None
 
-    # What the connection says (see `syncagent.tunnel.connection.ConnectionUser`)
+    # Events of the connection (see `syncagent.tunnel.connection.ConnectionUser`)
 
     def on_upstream_data(self, data: bytes) -> None:
         if not self._stream.send(data) and self._connection is not None:
@@ -135,4 +139,4 @@ class EgressExchange:
 
 
 def _ignore(_: UpstreamConnection) -> None:
-    """Nobody keeps these connections for later."""
+    """Does nothing: these connections are not reused."""

@@ -1,4 +1,4 @@
-"""One stream of the tunnel, spliced to one connection to the API server."""
+"""One stream of the tunnel, forwarded over one connection to the API server."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,10 +30,9 @@ _REPEATABLE = (b"GET ", b"HEAD ")
 
 
 class UpstreamExchange:
-    """Owner of a stream at the agent; user of an upstream connection.
-
+    """Owner of a stream at the agent, and user of an upstream connection.
     Bytes of the client wait until there is a connection and, after an upgrade request, until the
-    API server has agreed to it.
+    API server has accepted the upgrade.
     """
 
     __slots__ = (
@@ -64,7 +63,7 @@ class UpstreamExchange:
     # Starting
 
     def start_at_once(self) -> bool:
-        """Start if an idle connection and a token are at hand."""
+        """Starts if an idle connection and a token are available."""
         fields = self._pool.fields
         connection = self._pool.take() if fields is not None else None
         if connection is None or fields is None:
@@ -73,7 +72,7 @@ class UpstreamExchange:
         return True
 
     async def start(self) -> None:
-        """Start over a new connection, with a token asked for if need be."""
+        """Starts over a new connection, with a new token if needed."""
         try:
             async with asyncio.timeout(DIAL_SECONDS):
                 fields = self._pool.fields or await self._pool.refresh()
@@ -81,7 +80,7 @@ class UpstreamExchange:
         except TowlineError as error:
             self._fail(f"cannot sign in to its API server: {error.message}")
         except TimeoutError:
-            self._fail("cannot reach its API server: it does not answer")
+            self._fail(f"cannot reach its API server: no response within {DIAL_SECONDS:g} s")
         except OSError as error:
             self._fail(f"cannot reach its API server: {_reason(error)}")
         except Exception:
@@ -103,7 +102,7 @@ class UpstreamExchange:
         if not self._upgrade:
             self._send_waiting()
 
-    # What the stream says (see `fleet.mux.stream.StreamOwner`)
+    # Events of the stream (see `fleet.mux.stream.StreamOwner`)
 
     def on_data(self, data: Buffer) -> None:
         if self._connection is None or (self._upgrade and not self._observer.upgraded):
@@ -126,14 +125,14 @@ class UpstreamExchange:
             self._connection.abort()
             self._connection = None
 
-    # What the connection says (see `syncagent.tunnel.connection.ConnectionUser`)
+    # Events of the connection (see `syncagent.tunnel.connection.ConnectionUser`)
 
     def on_upstream_data(self, data: bytes) -> None:
         self._answered = True
         try:
             ready = self._observer.feed(data)
         except BadResponse as error:
-            self._give_up(f"got a bad answer from its API server: {error}")
+            self._give_up(f"got an invalid response from its API server: {error}")
             return
         if self._observer.status == UNAUTHORIZED:
             self._pool.forget_token()
@@ -168,7 +167,7 @@ class UpstreamExchange:
             self._drop_waiting()
 
     def _finish(self, ready: Buffer) -> None:
-        """The answer is whole: the connection may be used again if the request is, too."""
+        """Handles a complete response; the connection is reused if the request is complete too."""
         connection, self._connection = self._connection, None
         reusable = self._observer.keep_alive and self._ended and not self._owed
         self._drop_waiting()
@@ -191,7 +190,9 @@ class UpstreamExchange:
             self._stream.send(b"", END | CLOSE)
 
     def _may_retry(self, connection: UpstreamConnection | None) -> bool:
-        """A kept connection may be stale; asking again is safe where nothing was changed."""
+        """Reports whether to retry: a reused connection may be stale, and reads are safe to
+        repeat.
+        """
         stale = connection is not None and connection.used and not self._retried
         bodyless = bool(self._request.flags & FLAG_NOBODY)
         return stale and bodyless and self._request.head.startswith(_REPEATABLE)

@@ -1,4 +1,4 @@
-"""What the agent lets through: it never speaks as itself, and never as a user of the system."""
+"""Guard of the agent: no request goes out as the agent itself or as a system user."""
 
 import re
 from dataclasses import dataclass
@@ -19,13 +19,12 @@ _SYSTEM = "system:"
 
 
 class Refused(Exception):
-    """A request that the agent does not send on; the message says why."""
+    """The agent refused to forward a request; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImpersonationPolicy:
-    """Names beginning with `system:` that this cluster lets the hub use; none by default.
-
+    """Names with the prefix `system:` that the control plane may impersonate here; none by default.
     `passthrough`: requests may carry their user's own token instead of an identity.
     """
 
@@ -35,7 +34,7 @@ class ImpersonationPolicy:
 
 
 class Guard:
-    """Checks identity blocks (each once, remembered) and heads (each)."""
+    """Checks the identity block and the head of each request; valid blocks are cached."""
 
     REMEMBERED = 4096
 
@@ -44,7 +43,7 @@ class Guard:
         self._good: set[bytes] = set()
 
     def check(self, identity: bytes, head: bytes) -> None:
-        """Refused: no identity, one that is not allowed, or a head that carries another."""
+        """Checks a request. Refused: no or a forbidden identity, or a head with another one."""
         if identity not in self._good:
             self._check_identity(identity)
             if len(self._good) >= self.REMEMBERED:
@@ -53,22 +52,26 @@ class Guard:
         if not _HEAD.match(head):
             raise Refused("the head of the request is malformed")
         if _RESERVED.search(head):
-            raise Refused("the request carries an identity of its own")
+            raise Refused("the request contains an identity of its own")
 
     def check_passthrough(self, identity: bytes, head: bytes) -> None:
-        """Refused: not allowed here, or not exactly one token and nothing else of an identity."""
+        """Checks a passthrough request. Refused: passthrough is off, or the request has not exactly
+        one token and no other identity.
+        """
         if not self._policy.passthrough:
-            raise Refused("this cluster does not take users' own tokens")
+            raise Refused(
+                "this cluster does not accept users' own tokens (setting kubernetes.passthrough)"
+            )
         if not _HEAD.match(head):
             raise Refused("the head of the request is malformed")
         tokens = len(_AUTHORIZATION.findall(head))
         if identity or tokens != 1 or not _OWN_TOKEN.search(head) or _OTHERS.search(head):
-            raise Refused("the request says not who asks by one token")
+            raise Refused("the request must identify its user by exactly one token")
 
     def _check_identity(self, identity: bytes) -> None:
         lines = identity.split(b"\r\n")
         if not identity or lines.pop():
-            raise Refused("the request says not who asks")
+            raise Refused("the request has no identity")
         users = 0
         for line in lines:
             match = _LINE.match(line)

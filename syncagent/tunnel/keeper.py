@@ -1,4 +1,4 @@
-"""Keeps a tunnel open on a connection, and hands over without cutting what is open."""
+"""Keeps a tunnel open on a connection, and replaces it without interrupting open streams."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -14,16 +14,16 @@ from syncagent.tunnel.client import TunnelClient
 
 log = structlog.get_logger(__name__)
 
-# A hub that drains tells the link, too: it will be left in a moment.
+# A draining control plane also ends the link in a moment.
 _PAUSE_S = 1.0
 
 Dial = Callable[[Channel], TunnelClient]
 
 
 class TunnelKeeper:
-    """Dials a tunnel on each connection it is given.
-
-    A tunnel that the hub wants replaced goes on until its streams end, beside the next one.
+    """Dials a tunnel on each connection.
+    A tunnel that the control plane wants replaced continues beside the next one until its streams
+    end.
     """
 
     def __init__(self, dial: Dial, clock: Clock) -> None:
@@ -31,7 +31,7 @@ class TunnelKeeper:
         self._clock = clock
 
     async def run(self, channel: Channel, leaving: asyncio.Event) -> None:
-        """Serve for ever; once `leaving` is set, until what is open has ended."""
+        """Serves until cancelled; once `leaving` is set, until the open streams have ended."""
         tasks, finishing = Tasks("tunnels"), set()
         backoff = Backoff()
         try:
@@ -55,8 +55,8 @@ class TunnelKeeper:
 async def _first(
     tasks: Tasks, running: asyncio.Task[Any] | None, *others: Coroutine[Any, Any, Any]
 ) -> None:
-    """Wait for the first of these to end; only `running` goes on after that."""
-    waiting = {tasks.spawn("wait", other) for other in others}
+    """Waits for the first of these to end; only `running` continues after that."""
+    waiting = {tasks.spawn("wait", work) for work in others}
     await asyncio.wait(waiting | ({running} if running else set()), return_when="FIRST_COMPLETED")
-    for one in waiting:
-        one.cancel()
+    for task in waiting:
+        task.cancel()

@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from fleet.runtime.clock import Clock
 from syncagent.tunnel.connection import UpstreamConnection
 
-# As many as answer at once where many users ask at once: fewer would be dialled anew for each
-# wave of requests. The API server itself closes what stays idle (after 90 seconds).
+# Enough for many concurrent users: with fewer, each burst of requests would dial again. The API
+# server itself closes idle connections (after 90 seconds).
 IDLE_LIMIT = 256
 TOKEN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Where the API server is and how to speak to it.
-
-    `token` gives the bearer token of the agent's service account and may give another one each
-    time. `tls` must not hold a client certificate: a request that slipped past the impersonation
-    would have its full rights; None is plain HTTP, for tests.
+    """Address and credentials of the API server.
+    `token` returns the bearer token of the agent's service account, which may change between calls.
+    `tls` must not have a client certificate: a request without impersonation would then have its
+    full permissions. None means plain HTTP, for tests.
     """
 
     host: str
@@ -30,13 +29,13 @@ class Upstream:
 
     @property
     def authority(self) -> bytes:
-        """The value of the Host field."""
+        """Value of the Host field."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}".encode()
 
 
 class UpstreamPool:
-    """Idle connections, the newest first, and the token to send."""
+    """Idle connections, newest first, and the token to send."""
 
     def __init__(self, upstream: Upstream, clock: Clock) -> None:
         self._upstream, self._clock = upstream, clock
@@ -47,16 +46,16 @@ class UpstreamPool:
 
     @property
     def fields(self) -> bytes | None:
-        """The header lines that make a request the agent's; None: `refresh` first."""
+        """Header lines with the agent's credential; None: call `refresh` first."""
         return self._fields if self._clock.monotonic() < self._fields_until else None
 
     @property
     def host_field(self) -> bytes:
-        """The one header line that a request with a token of its own needs."""
+        """The only header line to add to a request with its own token."""
         return b"Host: %s\r\n" % self._upstream.authority
 
     async def refresh(self) -> bytes:
-        """The same, with a token asked for anew."""
+        """Returns these header lines with a new token."""
         token = await self._upstream.token()
         self._fields = b"Host: %s\r\nAuthorization: Bearer %s\r\n" % (
             self._upstream.authority,
@@ -66,27 +65,27 @@ class UpstreamPool:
         return self._fields
 
     def forget_token(self) -> None:
-        """The API server did not like it."""
+        """Drops the token after the API server refused it."""
         self._fields_until = float("-inf")
 
     def take(self) -> UpstreamConnection | None:
-        """An idle connection; None: `dial`."""
+        """Takes an idle connection; None: call `dial`."""
         return self._idle.pop() if self._idle else None
 
     def give_back(self, connection: UpstreamConnection) -> None:
-        """A connection whose exchange is complete in both directions."""
+        """Returns a connection whose exchange is complete in both directions."""
         if self._closed or len(self._idle) >= IDLE_LIMIT:
             connection.close()
         else:
             self._idle.append(connection)
 
     def discard(self, connection: UpstreamConnection) -> None:
-        """An idle connection was closed by the API server."""
+        """Removes an idle connection that the API server closed."""
         if connection in self._idle:
             self._idle.remove(connection)
 
     async def dial(self) -> UpstreamConnection:
-        """A new connection. OSError (ssl.SSLError among them): it cannot be had."""
+        """Opens a new connection. OSError (including ssl.SSLError): it failed."""
         loop, up = asyncio.get_running_loop(), self._upstream
         if up.tls is None:
             _, connection = await loop.create_connection(
@@ -104,9 +103,8 @@ class UpstreamPool:
         return connection
 
     def close(self) -> None:
-        """Close what is idle; connections in use follow when they are given back.
-
-        Nothing is owed on an idle one, and nobody is left to wait for the server's goodbye.
+        """Closes idle connections; connections in use are closed when they are returned.
+        Idle connections have no queued bytes, so the close does not wait for the server.
         """
         self._closed = True
         while self._idle:

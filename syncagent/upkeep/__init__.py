@@ -1,4 +1,3 @@
-"""The agent's own well-being: whether it lives, what it counts, what hinders it, its successor.
-
-Nothing of services and their objects; nothing that decides for the control plane.
+"""The agent's own maintenance: liveness, metrics, diagnosis, upgrade.
+This package knows nothing of services and their objects.
 """

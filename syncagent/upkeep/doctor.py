@@ -1,4 +1,4 @@
-"""Asks, one step after another, what an agent needs: and says which step fails, and what to do."""
+"""Diagnosis of an agent's requirements, step by step, with advice for each failure."""
 
 import asyncio
 import os
@@ -19,21 +19,21 @@ from fleet.wire.v1 import agent_pb2 as pb
 
 _PATIENCE_S = 10.0
 _LEAST_FREE = 200 << 20
-# What applying, pruning and looking need; the agent itself asks for more as services need it.
+# Permissions for applying, pruning and watching; services may need more.
 _RIGHTS = (
     ("*", "*", "patch", "apply objects"),
     ("*", "*", "delete", "prune objects"),
     ("*", "*", "watch", "see drift"),
-    ("", "namespaces", "create", "make namespaces"),
+    ("", "namespaces", "create", "create namespaces"),
     ("", "pods/log", "get", "read logs"),
     ("batch", "jobs", "create", "run jobs"),
-    ("", "users", "impersonate", "let people through with their own rights"),
+    ("", "users", "impersonate", "impersonate users"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One step: whether it is well, and what was found; `needed`: without it nothing works."""
+    """Result of one step; `needed`: the agent cannot work without it."""
 
     step: str
     good: bool
@@ -42,7 +42,7 @@ class Finding:
 
 
 class ApiServer(Protocol):
-    """The API server, as `kube.client` asks it."""
+    """The part of `kube.client` that the doctor uses."""
 
     async def request(
         self, method: str, path: str, *, query: dict[str, str] | None = None, body: Any = None
@@ -51,9 +51,9 @@ class ApiServer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the control plane is reached; the channel is made anew for the question.
-
-    `proxy`: URL of the HTTP proxy that leads there, and is looked at in its place; empty: none.
+    """Address and credentials of the control plane; `connect` opens a new channel.
+    `proxy`: URL of the HTTP proxy on the route, which the doctor checks instead of the address;
+    empty: none.
     """
 
     address: str
@@ -65,18 +65,18 @@ class Way:
 
     @property
     def nearest(self) -> tuple[str, int]:
-        """Host and port of what is connected to first. Invalid: no such can be read."""
+        """Host and port of the first hop. Invalid: the URL cannot be parsed."""
         if not self.proxy or "://" in self.proxy:
             return _host_port(self.proxy or self.address)
         return _host_port(f"http://{self.proxy}")
 
     @property
     def whose(self) -> str:
-        return " (the proxy that HTTPS_PROXY names)" if self.proxy else ""
+        return " (the proxy from HTTPS_PROXY)" if self.proxy else ""
 
 
 async def examine(way: Way, api: ApiServer, folder: Path) -> AsyncIterator[Finding]:
-    """All steps in order; a step that rests on a failed one is left out."""
+    """Runs all steps in order; skips steps that depend on a failed one."""
     reached = True
     for step in (_resolves, _connects, _speaks_tls, _signs_in):
         if not reached:
@@ -108,9 +108,9 @@ async def _resolves(way: Way) -> Finding:
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        text = f"{host}{way.whose}: {error.strerror}; look at the cluster's DNS"
+        text = f"{host}{way.whose}: {error.strerror}; check the cluster's DNS"
         return Finding("resolves", False, text)
-    addresses = sorted({one[4][0] for one in found})
+    addresses = sorted({address[4][0] for address in found})
     return Finding("resolves", True, f"{host}{way.whose} is {', '.join(map(str, addresses))}")
 
 
@@ -121,17 +121,19 @@ async def _connects(way: Way) -> Finding:
         _, writer = await asyncio.open_connection(host, port)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else type(error).__name__
-        return Finding("connects", False, f"{where}: {why}; is a firewall in the way?")
+        return Finding("connects", False, f"{where}: {why}; check for a firewall")
     writer.close()
-    return Finding("connects", True, f"{where} takes connections")
+    return Finding("connects", True, f"{where} accepts connections")
 
 
 async def _speaks_tls(way: Way) -> Finding:
     scheme = urlsplit(way.address).scheme
     if scheme in {"http", "ws"}:
-        return Finding("speaks tls", True, "asked for none: whoever listens in reads the token")
+        return Finding(
+            "speaks tls", True, "off by the address: the token is readable on the network"
+        )
     if way.proxy:
-        return Finding("speaks tls", True, "not looked at through a proxy: signing in tells")
+        return Finding("speaks tls", True, "not checked through a proxy; see the sign-in step")
     host, port = _host_port(way.address)
     ca = way.ca.decode("ascii", "ignore") if way.ca else None
     context = ssl.create_default_context(cadata=ca)
@@ -140,17 +142,19 @@ async def _speaks_tls(way: Way) -> Finding:
     try:
         _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
     except ssl.SSLCertVerificationError as error:
-        text = f"{error.verify_message}: look at the certificate's dates and names, and at the CA"
+        text = f"{error.verify_message}: check the certificate's dates and names, and the CA"
         return Finding("speaks tls", False, text)
     except ssl.SSLError as error:
-        return Finding("speaks tls", False, f"{error.reason or error}; is it the agents' port?")
+        return Finding(
+            "speaks tls", False, f"{error.reason or error}; check that this is the agents' port"
+        )
     version = writer.get_extra_info("ssl_object").version()
     writer.close()
-    return Finding("speaks tls", True, f"{version}, the certificate is {name}'s")
+    return Finding("speaks tls", True, f"{version}, certificate of {name}")
 
 
 async def _signs_in(way: Way) -> Finding:
-    """Asks for a bundle that cannot be: only who is known is told that there is none."""
+    """Requests a bundle that cannot exist: only an authenticated agent gets "not found"."""
     metadata = (("authorization", f"Bearer {way.token}"),)
     request = pb.FetchRequest(digest="sha256:" + "0" * 64)
     async with way.connect() as channel:
@@ -159,14 +163,14 @@ async def _signs_in(way: Way) -> Finding:
                 pass
         except CallFailed as error:
             return _answer(error)
-    return Finding("signs in", True, "the control plane knows this token")
+    return Finding("signs in", True, "the control plane accepts the token")
 
 
 def _answer(error: CallFailed) -> Finding:
     if error.status is Status.NOT_FOUND:
-        return Finding("signs in", True, "the control plane knows this token")
+        return Finding("signs in", True, "the control plane accepts the token")
     if error.status is Status.UNAUTHENTICATED:
-        text = f"{error.message}; make a new one: towline clusters rotate-token"
+        text = f"{error.message}; create a new token: towline clusters rotate-token"
         return Finding("signs in", False, text)
     return Finding("signs in", False, f"{error.status.name}: {error.message}")
 
@@ -177,7 +181,7 @@ async def _version(api: ApiServer) -> Finding:
 
 
 async def _may(api: ApiServer, group: str, resource: str, verb: str, what: str) -> Finding:
-    """A SelfSubjectAccessReview: the API server's own word on the service account's rights."""
+    """Checks a permission of the service account by a SelfSubjectAccessReview."""
     name, _, below = resource.partition("/")
     attributes = {"group": group, "resource": name, "subresource": below, "verb": verb}
     review = {
@@ -189,12 +193,12 @@ async def _may(api: ApiServer, group: str, resource: str, verb: str, what: str) 
     answer = await api.request("POST", path, body=review)
     allowed = bool((answer.get("status") or {}).get("allowed"))
     text = f"{verb} {resource}" + (f" of {group}" if group else "")
-    missing = f"may not {text}: what needs it will fail; widen the agent's ClusterRole"
+    missing = f"no permission to {text}: its operations will fail; extend the agent's ClusterRole"
     return Finding(f"may {what}", allowed, text if allowed else missing, needed=False)
 
 
 def _disk(folder: Path) -> Finding:
-    place = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+    place = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
     if not os.access(place, os.W_OK):
         return Finding("disk", False, f"{place} cannot be written")
     free = shutil.disk_usage(place).free
@@ -203,10 +207,10 @@ def _disk(folder: Path) -> Finding:
 
 
 def _host_port(address: str) -> tuple[str, int]:
-    """Invalid, without saying why: it may be a piece of a password."""
+    """Parses host and port. Invalid, without details: the text may contain a part of a password."""
     try:
         parts = urlsplit(address if "://" in address else f"https://{address}")
         return parts.hostname or "", parts.port or (80 if parts.scheme in {"http", "ws"} else 443)
     except ValueError:
         pass
-    raise Invalid("no host and port can be read in its URL; percent-encode a password in it")
+    raise Invalid("cannot parse host and port of the URL; percent-encode the password in it")

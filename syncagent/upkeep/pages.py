@@ -13,7 +13,7 @@ from fleet.errors import Invalid, Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """How the agent is now; `refusing_disk` says why the state cannot be written, if so."""
+    """Present state of the agent; `refusing_disk`: error of the state directory, or empty."""
 
     linked: bool
     was_linked: bool
@@ -27,7 +27,7 @@ Look = Callable[[], Vitals]
 
 
 class Pages:
-    """A small HTTP server; it shows no names, no secrets, nothing of services."""
+    """A small HTTP server; it exposes no names, no secrets and no services."""
 
     def __init__(self, listen: str, look: Look) -> None:
         self._host, self._port = _address(listen)
@@ -42,7 +42,7 @@ class Pages:
         self.port = self._port
 
     async def start(self) -> None:
-        """Listen. Unavailable: the port is taken."""
+        """Starts to listen. Unavailable: the port is in use."""
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port)
         try:
@@ -54,15 +54,17 @@ class Pages:
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Close the port."""
+        """Stops the server."""
         await self._runner.cleanup()
 
     async def _health(self, _: web.Request) -> web.Response:
-        """That this is answered at all says that the agent's loop turns."""
+        """Responds if the agent's event loop runs."""
         return web.Response(text="ok\n")
 
     async def _ready(self, _: web.Request) -> web.Response:
-        """Ready is who has reached the control plane since its start; it need not be there now."""
+        """Ready once the agent has reached the control plane since its start, even if it is away
+        now.
+        """
         now = self._look()
         if now.refusing_disk:
             return web.Response(status=503, text=f"{now.refusing_disk}\n")
@@ -76,7 +78,7 @@ class Pages:
 
 
 class _Collector:
-    """Reads the figures when they are asked for; counting costs nothing in between."""
+    """Collects the metrics on each scrape."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
@@ -84,11 +86,19 @@ class _Collector:
     def collect(self) -> Iterator[Metric]:
         now = self._look()
         for name, what, value in (
-            ("linked", "Whether the control plane is reached now.", now.linked),
-            ("services", "Services whose desired state is kept.", now.services),
-            ("waiting_reports", "Reports not acknowledged yet.", now.waiting_reports),
-            ("running_jobs", "Jobs that have not ended.", now.running_jobs),
-            ("disk_refuses", "Whether the state cannot be written.", bool(now.refusing_disk)),
+            ("linked", "1 if the agent is connected to the control plane, else 0.", now.linked),
+            ("services", "Number of services with a stored desired state.", now.services),
+            (
+                "waiting_reports",
+                "Number of reports that the control plane has not acknowledged.",
+                now.waiting_reports,
+            ),
+            ("running_jobs", "Number of unfinished jobs.", now.running_jobs),
+            (
+                "disk_refuses",
+                "1 if the agent cannot write its state directory, else 0.",
+                bool(now.refusing_disk),
+            ),
         ):
             yield GaugeMetricFamily(f"towline_agent_{name}", what, value=float(value))
 

@@ -1,10 +1,9 @@
-"""The agent's successor: tried first, then put in its place, and taken back if it fails.
-
-An upgrade is a Job in the agent's own namespace, so it outlives the agent that began it, and the
-one that comes after tells how it ended. Its first container is the canary: the new image, asked
-by `towline agent doctor` whether it starts, reaches the control plane and may do its work. Only
-then the second, of the old image, changes the Deployment, waits until a pod of the new one has
-connected (that is when it is ready), and changes it back if none does.
+"""Upgrade of the agent: test of the new image, replacement, and rollback after a failure.
+An upgrade is a Job in the agent's own namespace, so it outlives the agent that started it, and the
+next agent reports its result. The first container is the canary: it runs `towline agent doctor` in
+the new image, which checks that the image starts, reaches the control plane and has its
+permissions. Only then the second container, of the old image, changes the Deployment and waits for
+a connected (ready) pod. It changes the Deployment back if there is none in time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +39,7 @@ _POD = (
 
 
 class Deployments(Protocol):
-    """What an upgrade needs of the API server."""
+    """API server operations of an upgrade."""
 
     async def get(self, ref: ObjectRef) -> KubeObject | None: ...
 
@@ -48,14 +47,16 @@ class Deployments(Protocol):
 
 
 class Answers(Protocol):
-    """Where a command is answered that came to nothing."""
+    """Sends answers to refused commands."""
 
     def done(self, done: CommandDone) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The agent's own Deployment, and which images may replace it: names without tag or digest."""
+    """The agent's own Deployment, and the names of images, without tag or digest, that may replace
+    it.
+    """
 
     namespace: str
     deployment: str
@@ -67,7 +68,7 @@ class Home:
 
 
 class Upgrader:
-    """Takes the command; the work is a job's."""
+    """Handles upgrade commands; a job does the work."""
 
     def __init__(
         self,
@@ -89,13 +90,15 @@ class Upgrader:
         await self._tasks.stop()
 
     def upgrade(self, command_id: str, version: str, image: str) -> None:
-        """Begin, or take up what was begun; the job's end is the answer."""
+        """Begins an upgrade, or resumes it; the end of its job answers the command."""
         if command_id not in self._begun:
             self._begun.add(command_id)
             self._tasks.spawn("upgrade", self._begin(command_id, image))
 
     async def _begin(self, command_id: str, image: str) -> None:
-        """Begin, once the API server and the disk let it; refuse what can never be."""
+        """Begins an upgrade with retries while the API server or the disk fails; refuses impossible
+        ones.
+        """
         backoff = Backoff(first=1.0, limit=30.0)
         try:
             while not await self._begun_now(command_id, image):
@@ -104,7 +107,7 @@ class Upgrader:
             self._begun.discard(command_id)
 
     async def _begun_now(self, command_id: str, image: str) -> bool:
-        """Whether that is decided; not, as long as somebody who is needed is away."""
+        """Tries once to begin; False if it must be retried."""
         try:
             self._run(command_id, image, await self._live(image))
         except TowlineError as error:
@@ -118,7 +121,7 @@ class Upgrader:
         home = self._allowed(image)
         live = await self._cluster.get(home.ref)
         if live is None:
-            raise Invalid(f"there is no {home.ref} to upgrade")
+            raise Invalid(f"{home.ref} does not exist")
         return live
 
     def _run(self, command_id: str, image: str, live: KubeObject) -> None:
@@ -127,7 +130,7 @@ class Upgrader:
         self._jobs.run(JobSpec(command_id, home.namespace, manifest, TIMEOUT_S, own=True))
 
     def _refuse(self, command_id: str, reason: str) -> bool:
-        """Whether the refusal could be kept."""
+        """Refuses the command; False if the answer could not be stored."""
         try:
             self._answers.done(CommandDone(command_id, Outcome.REFUSED, reason))
         except Unavailable:
@@ -135,26 +138,28 @@ class Upgrader:
         return True
 
     def _allowed(self, image: str) -> Home:
-        """Whoever may choose the image runs any code here: the cluster's operator decides."""
+        """Checks the image against the operator's list, because it can run any code here."""
         if self._home is None:
-            raise Invalid("this agent was not told which Deployment it is")
+            raise Invalid("the agent's own Deployment is not configured (upgrade.deployment)")
         if name_of_image(image) not in self._home.images:
             raise Invalid(
-                f"this agent's settings do not let {image} replace it; allowed: "
+                f"this agent's settings do not allow the image {image}; allowed: "
                 f"{', '.join(sorted(self._home.images)) or 'none'}"
             )
         return self._home
 
 
 def name_of_image(image: str) -> str:
-    """The repository of an image, without its tag or digest."""
+    """Returns the repository of an image, without its tag or digest."""
     name = image.partition("@")[0]
     head, slash, tail = name.rpartition("/")
     return head + slash + tail.partition(":")[0]
 
 
 def upgrade_job(home: Home, deployment: KubeObject, image: str) -> KubeObject:
-    """The Job that tries the image and then puts it in place. Invalid: an odd Deployment."""
+    """Builds the Job that tests an image and then installs it. Invalid: unexpected form of the
+    Deployment.
+    """
     pod, agent = _pod_of(deployment), _agent_of(deployment)
     shared = {name: agent[name] for name in _COPIED if name in agent}
     names = [f"--namespace={home.namespace}", f"--deployment={home.deployment}"]
@@ -189,17 +194,17 @@ async def replace_image(
     clock: Clock,
     patience_s: int = _WAIT_S,
 ) -> str:
-    """Put an image in place and wait until it is ready; what was done, for people.
-
-    An API server that is away for a while changes nothing. Invalid: it was not ready in time, or
-    could not be put in place, and the old image is back. Unavailable: not even that could be done.
+    """Installs an image and waits until it is ready; returns a summary for people.
+    It retries while the API server is unreachable. Invalid: the image was not ready in time or
+    could not be installed, and the old image is restored. Unavailable: the old image could not be
+    restored.
     """
     deadline = clock.monotonic() + patience_s
     try:
         await _put(cluster, home, image, clock, deadline)
         why = await _not_ready(cluster, home, clock, deadline)
     except TowlineError as error:
-        why = f"could not be put in place: {error.message}"
+        why = f"could not be installed: {error.message}"
     if not why:
         return f"{home} runs {image} and has connected"
     await _put(cluster, home, old, clock, clock.monotonic() + patience_s)
@@ -207,7 +212,7 @@ async def replace_image(
 
 
 async def _not_ready(cluster: Deployments, home: ObjectRef, clock: Clock, deadline: float) -> str:
-    """Wait until what was put in place is ready; empty, or why it counts as broken."""
+    """Waits until the new image is ready; returns the reason of a failure, or empty."""
     slow = f"did not connect within {deadline - clock.monotonic():.0f} s"
     why = slow
     while clock.monotonic() < deadline:
@@ -217,14 +222,14 @@ async def _not_ready(cluster: Deployments, home: ObjectRef, clock: Clock, deadli
                 return ""
             why = slow
         except TowlineError as error:
-            why = f"could not be seen to connect ({error.message})"
+            why = f"could not be checked ({error.message})"
     return why
 
 
 async def _put(
     cluster: Deployments, home: ObjectRef, image: str, clock: Clock, deadline: float
 ) -> None:
-    """Have the Deployment run an image; tried again until the deadline."""
+    """Sets the image of the Deployment, with retries until the deadline."""
     while True:
         try:
             live = await cluster.get(home)
@@ -240,21 +245,21 @@ async def _put(
 
 
 def _may_pass(error: TowlineError) -> bool:
-    """Whether the same may succeed later: nobody was reached, somebody else wrote, a fault."""
+    """Reports whether a retry may succeed: server unreachable, conflict, or server error."""
     if isinstance(error, Refused):
         return error.status == 409 or error.status >= 500
     return isinstance(error, Unavailable)
 
 
 def _patch(live: KubeObject, image: str) -> KubeObject:
-    """A merge patch replaces lists whole: all containers as they are, one with another image.
-
-    It holds for the version that was read only, so that nobody's change is undone.
+    """Builds a merge patch, which replaces lists as a whole: all containers, one with another
+    image.
+    It applies only to the version that was read, so that no other change is lost.
     """
     name = _agent_of(live)["name"]
     containers = [
-        one | {"image": image} if one["name"] == name else one
-        for one in _pod_of(live)["containers"]
+        container | {"image": image} if container["name"] == name else container
+        for container in _pod_of(live)["containers"]
     ]
     return {
         "metadata": {"resourceVersion": live["metadata"]["resourceVersion"]},
@@ -278,13 +283,13 @@ def _pod_of(deployment: KubeObject) -> Mapping[str, Any]:
 
 def _agent_of(deployment: KubeObject) -> Mapping[str, Any]:
     containers: Sequence[Mapping[str, Any]] = _pod_of(deployment)["containers"]
-    agent = next((one for one in containers if one.get("name") == "agent"), None)
+    agent = next((container for container in containers if container.get("name") == "agent"), None)
     if agent is None or "image" not in agent:
         raise Invalid("the Deployment has no container named agent")
     return agent
 
 
 def _flags(agent: Mapping[str, Any]) -> list[str]:
-    """What the agent itself was started with, as far as the doctor knows it."""
+    """Returns the agent's own arguments that the doctor supports."""
     known = ("--url=", "--token-file=", "--ca-file=", "--data=")
-    return [one for one in agent.get("args") or () if one.startswith(known)]
+    return [argument for argument in agent.get("args") or () if argument.startswith(known)]

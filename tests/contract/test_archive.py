@@ -104,18 +104,18 @@ async def test_numbers_go_on_after_the_last(target: AsyncEngine, tmp_path: Path)
 
 async def test_a_store_in_use_is_not_overwritten(source: AsyncEngine) -> None:
     schema, lines = await kept(source)
-    with pytest.raises(Conflict, match="empty one"):
+    with pytest.raises(Conflict, match="not empty"):
         await load(source, schema, lines, nothing)
     assert await kept(source) == (schema, lines)
 
 
 SPOILT: list[tuple[Callable[[list[bytes]], list[bytes]], str]] = [
-    (lambda lines: lines[:-1], "not whole"),
-    (lambda lines: lines[:-2] + lines[-1:], "not whole"),
+    (lambda lines: lines[:-1], "incomplete"),
+    (lambda lines: lines[:-2] + lines[-1:], "incomplete"),
     (lambda lines: [*lines[:-1], lines[-1][:-3]], "not JSON"),
     (lambda lines: lines[1:], "begin with a table"),
-    (lambda lines: [b'{"table": "users;", "columns": []}\n', *lines], "not of its schema"),
-    (lambda lines: [], "not whole"),
+    (lambda lines: [b'{"table": "users;", "columns": []}\n', *lines], "its schema does not have"),
+    (lambda lines: [], "incomplete"),
 ]
 
 

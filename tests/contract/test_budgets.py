@@ -108,7 +108,7 @@ async def test_no_more_clusters_of_a_group_change_than_it_lets(store: SqlStore) 
         told |= await fleet.reasons()
         await fleet.world.report(changing[0])
         await fleet.world.clock.advance(60)
-    assert "cluster group 'eu': 2 of its clusters change at once" in told
+    assert "cluster group 'eu': its limit of 2 changing clusters is reached" in told
     change = GroupChange(max_changing=0)
     await fleet.groups.update(fleet.world.admin, fleet.group.id, change)
     await fleet.go_on()

@@ -124,7 +124,7 @@ async def test_a_taken_name_is_a_conflict(store: SqlStore) -> None:
     async with store.write() as tx:
         await tx.clusters.add(a_cluster())
     again = Cluster(ClusterId("other"), "c1", "Other", NOW, NOW)
-    with pytest.raises(Conflict, match="cluster exists already"):
+    with pytest.raises(Conflict, match="cluster already exists"):
         async with store.write() as tx:
             await tx.clusters.add(again)
     async with store.write() as tx:
@@ -191,7 +191,7 @@ async def test_pages_by_name_join_to_the_whole(store: SqlStore) -> None:
         assert seen == wanted
     async with store.write() as tx:
         await tx.services.remove("service-0003")
-    with pytest.raises(Invalid, match="begin again"):
+    with pytest.raises(Invalid, match="start again"):
         async with store.read() as tx:
             await tx.services.page(PageQuery(2, "service-0003", order="name"))
 

@@ -237,6 +237,6 @@ async def test_a_collector_that_refuses_is_named(collector: tuple[Collector, str
     taken, url = collector
     taken.refuses = True
     spans = OtlpSpans(url, {})
-    with pytest.raises(Unavailable, match="did not take them"):
+    with pytest.raises(Unavailable, match="did not accept the spans"):
         await spans.export([])
     spans.close()

@@ -81,5 +81,5 @@ async def test_a_cursor_does_not_tell_where_a_hidden_row_stands(store: SqlStore)
             "c2"
         ]
         for hidden in ("c3", "never"):
-            with pytest.raises(Invalid, match="begin again"):
+            with pytest.raises(Invalid, match="start again"):
                 await tx.clusters.page(replace(query, after=hidden))

@@ -61,7 +61,7 @@ class FakeInstallation:
     ) -> Grant:
         self.checked.append(attributes)
         if handle != "dev":
-            raise NotFound(f'no cluster "{handle}" here, or you may not see it')
+            raise NotFound(f'cluster "{handle}" not found, or you have no access to it')
         if identity.name in self.forbidden:
             raise Forbidden(f'user "{identity.name}" may not {attributes} on cluster "{handle}"')
         shown = Impersonation(

@@ -1,11 +1,11 @@
-"""The command line: nouns, then verbs, in the words of the API.
+"""The command line: `towline NOUN VERB`, in the words of the API.
 
-It parses, asks the API and prints; whatever decides anything lives behind the API.
+It parses options, calls the API and prints. All decisions are made behind the API.
 """
 
 from towline.cli.lazy import load
 
 
 def main() -> None:
-    """Run one command."""
+    """Runs one command."""
     load("towline.cli.program").main()

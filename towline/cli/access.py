@@ -1,4 +1,4 @@
-"""`towline access …`: who has which role where, questions about rights, access for some time."""
+"""`towline access …`: role bindings, permission checks, temporary access and sessions."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -11,12 +11,14 @@ from towline.cli.output import Column, Format, field, say, show, since
 from towline.cli.places import EVERYWHERE, kind_and_id, scope_of
 from towline.cli.session import Json, Output, connect
 
-app = typer.Typer(no_args_is_help=True, help="Who may do what, why, and for how long.")
+app = typer.Typer(
+    no_args_is_help=True, help="Role bindings, permission checks and temporary access."
+)
 
 Place = Annotated[
-    str, typer.Argument(help=f"{EVERYWHERE}, project/NAME, cluster/HANDLE, service/CLUSTER/NAME.")
+    str, typer.Argument(help=f"{EVERYWHERE}, project/NAME, cluster/HANDLE or service/CLUSTER/NAME.")
 ]
-Id = Annotated[str, typer.Argument(metavar="ID", help="See `list` or `requests`.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Id, as `list` or `requests` shows it.")]
 
 
 def _subject(row: Any) -> str:
@@ -24,36 +26,36 @@ def _subject(row: Any) -> str:
 
 
 COLUMNS = (
-    Column("WHO", _subject),
+    Column("SUBJECT", _subject),
     field("ROLE", "role", "name"),
-    field("WHERE", "place"),
-    field("UNTIL", "expiresAt"),
-    field("GIVEN BY", "givenBy"),
+    field("SCOPE", "place"),
+    field("EXPIRES", "expiresAt"),
+    field("GRANTED BY", "givenBy"),
     field("ID"),
 )
 _REQUESTS = (
-    field("WHO", "user", "email"),
+    field("USER", "user", "email"),
     field("ROLE", "role", "name"),
-    field("WHERE", "place"),
+    field("SCOPE", "place"),
     field("MINUTES"),
     field("STATE"),
-    since("ASKED", "insertedAt"),
+    since("REQUESTED", "insertedAt"),
     field("REASON"),
     field("ID"),
 )
 _HOLDERS = (
-    field("WHO", "user", "email"),
-    Column("WHY", lambda row: "; ".join(f"{r['role']} {r['why']}" for r in row["reasons"])),
+    field("USER", "user", "email"),
+    Column("REASON", lambda row: "; ".join(f"{r['role']} {r['why']}" for r in row["reasons"])),
 )
 
 
 @app.command("list")
 def list_bindings(
     context: typer.Context,
-    place: Annotated[str | None, typer.Argument(help="Only roles bound there.")] = None,
+    place: Annotated[str | None, typer.Argument(help="Only bindings in this scope.")] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """List who has which role where.
+    """List role bindings.
 
     \b
     Example:
@@ -70,13 +72,15 @@ def grant(
     context: typer.Context,
     role: Annotated[str, typer.Argument(help="Name of the role.")],
     place: Place,
-    user: Annotated[str | None, typer.Option(help="Address of a user.")] = None,
-    group: Annotated[str | None, typer.Option(help="Name of a group.")] = None,
-    hours: Annotated[int | None, typer.Option(min=1, help="Only for so long.")] = None,
-    reason: Annotated[str | None, typer.Option(help="Why.")] = None,
+    user: Annotated[str | None, typer.Option(help="Email address of the user.")] = None,
+    group: Annotated[str | None, typer.Option(help="Name of the group.")] = None,
+    hours: Annotated[
+        int | None, typer.Option(min=1, help="Expire after this many hours (default: never).")
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, for the audit log.")] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Give a role to a user or a group. Nobody gives what they do not hold.
+    """Bind a role to a user or a group. You can only grant permissions that you hold.
 
     \b
     Example:
@@ -93,13 +97,13 @@ def grant(
     show(made, COLUMNS, output, "id")
 
 
-@app.command("take")
+@app.command("remove")
 def take(context: typer.Context, binding: Id, output: Output = Format.TABLE) -> None:
-    """Take a role back; what it opened ends within seconds.
+    """Delete a role binding; sessions that depend on it end within seconds.
 
     \b
     Example:
-      towline access take 01890a5d-ac96-774b-bcce-b302099a8057
+      towline access remove 01890a5d-ac96-774b-bcce-b302099a8057
     """
     gone = connect(context).ask(documents.DELETE_BINDING, id=binding)["deleteRoleBinding"]
     show(gone, COLUMNS, output, "id")
@@ -108,10 +112,12 @@ def take(context: typer.Context, binding: Id, output: Output = Format.TABLE) -> 
 @app.command("can")
 def can(
     context: typer.Context,
-    verb: Annotated[str, typer.Argument(help="read, write, approve, connect, administer.")],
-    thing: Annotated[str, typer.Argument(help="Like cluster/dev; a kind alone means all.")],
+    verb: Annotated[str, typer.Argument(help="read, write, approve, connect or administer.")],
+    thing: Annotated[
+        str, typer.Argument(help="Resource, such as cluster/dev; a kind alone means all of it.")
+    ],
 ) -> None:
-    """Say whether you may do something; exit code 4 if not.
+    """Check whether you have a permission; exit code 4 if not.
 
     \b
     Example:
@@ -129,11 +135,13 @@ def can(
 @app.command("who-can")
 def who_can(
     context: typer.Context,
-    verb: Annotated[str, typer.Argument(help="read, write, approve, connect, administer.")],
-    thing: Annotated[str, typer.Argument(help="Like cluster/dev; a kind alone means all.")],
+    verb: Annotated[str, typer.Argument(help="read, write, approve, connect or administer.")],
+    thing: Annotated[
+        str, typer.Argument(help="Resource, such as cluster/dev; a kind alone means all of it.")
+    ],
     output: Output = Format.TABLE,
 ) -> None:
-    """List everybody who may do something, and why.
+    """List the users who have a permission, and which binding grants it.
 
     \b
     Example:
@@ -142,7 +150,12 @@ def who_can(
     api = connect(context)
     kind, id = kind_and_id(api, thing)
     found = api.ask(documents.WHO_CAN, verb=verb.upper(), kind=kind, id=id)["whoCan"]
-    show([{**one, "email": one["user"]["email"]} for one in found], _HOLDERS, output, "email")
+    show(
+        [{**holder, "email": holder["user"]["email"]} for holder in found],
+        _HOLDERS,
+        output,
+        "email",
+    )
 
 
 @app.command("request")
@@ -150,11 +163,11 @@ def request(
     context: typer.Context,
     role: Annotated[str, typer.Argument(help="Name of the role.")],
     place: Place,
-    reason: Annotated[str, typer.Option(help="Why; who decides reads it.")],
-    minutes: Annotated[int, typer.Option(min=1, max=10080, help="For how long.")] = 60,
+    reason: Annotated[str, typer.Option(help="Reason, shown to the approver.")],
+    minutes: Annotated[int, typer.Option(min=1, max=10080, help="Duration in minutes.")] = 60,
     output: Output = Format.TABLE,
 ) -> None:
-    """Ask for a role for some minutes; somebody else decides.
+    """Request a role for a limited time; another user must approve it.
 
     \b
     Example:
@@ -168,7 +181,7 @@ def request(
 
 @app.command("requests")
 def list_requests(context: typer.Context, output: Output = Format.TABLE) -> None:
-    """List your requests, and those that you could decide.
+    """List your requests, and requests that you can approve.
 
     \b
     Example:
@@ -179,7 +192,7 @@ def list_requests(context: typer.Context, output: Output = Format.TABLE) -> None
 
 @app.command("approve")
 def approve(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
-    """Give what somebody else asked for, from now on.
+    """Approve another user's request; its duration starts now.
 
     \b
     Example:
@@ -188,20 +201,20 @@ def approve(context: typer.Context, asked: Id, output: Output = Format.TABLE) ->
     _decide(context, documents.APPROVE_ACCESS, asked, output)
 
 
-@app.command("refuse")
+@app.command("deny")
 def refuse(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
-    """Say no.
+    """Deny a request.
 
     \b
     Example:
-      towline access refuse 01890a5d-ac96-774b-bcce-b302099a8057
+      towline access deny 01890a5d-ac96-774b-bcce-b302099a8057
     """
     _decide(context, documents.REFUSE_ACCESS, asked, output)
 
 
 @app.command("revoke")
 def revoke(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
-    """Take back what was approved; open sessions end within seconds.
+    """Revoke approved access; open sessions end within seconds.
 
     \b
     Example:
@@ -213,10 +226,10 @@ def revoke(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> 
 @app.command("sessions")
 def sessions(
     context: typer.Context,
-    end_all: Annotated[bool, typer.Option("--end-all", help="Sign out everywhere.")] = False,
+    end_all: Annotated[bool, typer.Option("--end-all", help="Sign out all browsers.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """List where browsers are signed in as you, or end all of it.
+    """List your browser sessions, or end all of them.
 
     \b
     Example:
@@ -225,9 +238,9 @@ def sessions(
     api = connect(context)
     if end_all:
         ended = api.ask(documents.SIGN_OUT_EVERYWHERE)["signOutEverywhere"]
-        say(f"{ended} sessions have ended")
+        say(f"ended {ended} session{'' if ended == 1 else 's'}")
         return
-    columns = (field("NAME"), since("USED", "lastUsedAt"), field("EXPIRES", "expiresAt"))
+    columns = (field("NAME"), since("LAST USED", "lastUsedAt"), field("EXPIRES", "expiresAt"))
     show(api.ask(documents.SESSIONS)["sessions"], columns, output, "id")
 
 

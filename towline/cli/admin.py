@@ -1,4 +1,4 @@
-"""`towline admin …`: on the store itself, without a running control plane."""
+"""`towline admin …`: works on the store directly, without a running control plane."""
 
 import sys
 from collections.abc import Callable, Generator
@@ -13,30 +13,35 @@ from towline.cli.lazy import load
 from towline.cli.output import Format, field, say, show
 from towline.cli.session import Output
 
-app = typer.Typer(no_args_is_help=True, help="For the operator, beside the control plane.")
+app = typer.Typer(no_args_is_help=True, help="Operator commands, run on the control plane's host.")
 
-Config = Annotated[Path | None, typer.Option(help="TOML file of `towline serve`.")]
-Data = Annotated[Path | None, typer.Option(help="Folder of all state.")]
-_FINDINGS = (field("CHECK"), field("HEALTH"), field("FOUND", "text"))
+Config = Annotated[Path | None, typer.Option(help="TOML settings file of `towline serve`.")]
+Data = Annotated[Path | None, typer.Option(help="Data directory.")]
+_FINDINGS = (field("CHECK"), field("HEALTH"), field("DETAIL", "text"))
 
 
 @app.command("doctor")
 def doctor(config: Config = None, data: Data = None, output: Output = Format.TABLE) -> None:
-    """Check all that the installation stands on; exit code 1 if something has failed.
+    """Check everything the installation depends on; exit code 1 if a check fails.
 
     \b
     Example:
       towline admin doctor --data /var/lib/towline
     """
     found = load("towline.installation").examine(_settings(config, data))
-    show([asdict(one) | {"health": one.health.value} for one in found], _FINDINGS, output, "check")
-    if any(one.health == "failed" for one in found):
+    show(
+        [asdict(finding) | {"health": finding.health.value} for finding in found],
+        _FINDINGS,
+        output,
+        "check",
+    )
+    if any(finding.health == "failed" for finding in found):
         raise typer.Exit(1)
 
 
 @app.command("migrate")
 def migrate(config: Config = None, data: Data = None) -> None:
-    """Bring the store to the schema of this version; `serve` does it by itself.
+    """Migrate the store to the schema of this version; `serve` does this at startup.
 
     \b
     Example:
@@ -48,17 +53,17 @@ def migrate(config: Config = None, data: Data = None) -> None:
 
 @app.command("backup")
 def backup(
-    file: Annotated[Path, typer.Argument(help="The new file.")],
+    file: Annotated[Path, typer.Argument(help="Backup file to create.")],
     recipient: Annotated[
-        list[str], typer.Option(help="Public age key (age1…) that can open it; repeatable.")
+        list[str], typer.Option(help="Public age key (age1…) that can decrypt it; repeatable.")
     ] = [],  # noqa: B006
     config: Config = None,
     data: Data = None,
 ) -> None:
-    """Write store, keys, certificates and recordings into one file, while all goes on.
+    """Back up the store, keys, certificates and recordings to one file, without downtime.
 
-    The file holds every secret of the installation. Clones and renders are not in it: they come
-    again from git.
+    The file contains every secret of the installation. It contains no clones and no rendered
+    manifests: the control plane recreates them from Git.
 
     \b
     Example:
@@ -69,22 +74,26 @@ def backup(
         made = work(_settings(config, data), file, recipient, progress)
     say(f"{made.rows} rows and {len(made.files) - 1} files in {file}, schema {made.schema_}")
     if not recipient:
-        say("it is not encrypted: whoever reads it can act as this control plane")
+        say(
+            "the backup is not encrypted: anyone who reads it can act as this control plane; "
+            "use --recipient to encrypt it"
+        )
 
 
 @app.command("restore")
 def restore(
-    file: Annotated[Path, typer.Argument(help="What `towline admin backup` has written.")],
+    file: Annotated[Path, typer.Argument(help="File written by `towline admin backup`.")],
     identity: Annotated[
-        Path | None, typer.Option(help="File with the age key that opens it.")
+        Path | None, typer.Option(help="File with the age key that decrypts it.")
     ] = None,
     config: Config = None,
     data: Data = None,
 ) -> None:
-    """Fill an empty installation from a backup, of SQLite or PostgreSQL into either.
+    """Restore a backup into an empty installation; SQLite and PostgreSQL are interchangeable.
 
-    Stop the control plane that the backup was taken of first: two of one identity would both
-    speak for the fleet. The audit trail is verified; exit code 1 if a chain is not whole.
+    First stop the control plane that the backup came from: two control planes with one identity
+    would both command the fleet. The command verifies the audit log, and exits with 1 if a hash
+    chain is broken.
 
     \b
     Example:
@@ -96,19 +105,19 @@ def restore(
         found = work(_settings(config, data), file, keys, progress)
     made = found.manifest
     say(f"{made.rows} rows of {made.made:%Y-%m-%d %H:%M} UTC, {len(made.files) - 1} files")
-    say(f"audit: {found.audit_rows} rows, " + ("; ".join(found.broken) or "every chain is whole"))
+    say(f"audit: {found.audit_rows} rows, " + ("; ".join(found.broken) or "all hash chains intact"))
     if found.broken:
         raise typer.Exit(1)
 
 
 @app.command("create-token")
 def create_token(
-    email: Annotated[str, typer.Argument(help="Address of the user.")] = "admin",
-    name: Annotated[str, typer.Option(help="What it is for.")] = "made by the operator",
+    email: Annotated[str, typer.Argument(help="Email address of the user.")] = "admin",
+    name: Annotated[str, typer.Option(help="Name of the token.")] = "made by the operator",
     config: Config = None,
     data: Data = None,
 ) -> None:
-    """Make a token for a user and print it, once; for when nobody can sign in.
+    """Create a token for a user and print it once; use it when nobody can sign in.
 
     \b
     Example:
@@ -119,7 +128,7 @@ def create_token(
 
 @app.command("signing-key")
 def signing_key(config: Config = None, data: Data = None) -> None:
-    """Print the public key of what signs renders, for agents that take only signed ones.
+    """Print the public key that verifies rendered manifests, for agents that require signatures.
 
     \b
     Example:
@@ -130,41 +139,41 @@ def signing_key(config: Config = None, data: Data = None) -> None:
 
 @app.command("log-level")
 def log_level(
-    level: Annotated[str, typer.Argument(help="debug, info, warning or error.")],
+    level: Annotated[str, typer.Argument(help="Log level: debug, info, warning or error.")],
     config: Config = None,
     data: Data = None,
 ) -> None:
-    """Change how much the running control plane logs, until it ends.
+    """Change the log level of the running control plane until it restarts.
 
-    It is asked by a file in its data folder, so whoever may write there may change it; of several
-    replicas only the one on that folder.
+    The command writes a file to the data directory. Anyone with write access there can change the
+    level. With several replicas, only the replica that uses this directory changes.
 
     \b
     Example:
       towline admin log-level debug --data /var/lib/towline
     """
     settings = load("towline.settings")
-    words = [one.value for one in settings.LogLevel]
+    words = [known.value for known in settings.LogLevel]
     if level not in words:
-        raise typer.BadParameter(f"{level!r} is none of {', '.join(words)}")
+        raise typer.BadParameter(f"unknown log level {level!r}; expected one of {', '.join(words)}")
     folder = _settings(config, data).data
     load("towline.serve.loglevel").ask_for(folder, settings.LogLevel(level))
-    say(f"logs at level {level} within two seconds")
+    say(f"log level changes to {level} within 2 s")
 
 
 @app.command("support-bundle")
 def support_bundle(
-    file: Annotated[Path, typer.Argument(help="The new file.")],
+    file: Annotated[Path, typer.Argument(help="File to create.")],
     log: Annotated[
-        Path | None, typer.Option(help="File with log lines, - for standard input.")
+        Path | None, typer.Option(help="File with log lines; - reads standard input.")
     ] = None,
     config: Config = None,
     data: Data = None,
 ) -> None:
-    """Write how the installation is into one file, for whoever helps; no secret is in it.
+    """Collect diagnostics for a support request into one file; it contains no secrets.
 
-    It holds versions, settings with secrets masked, what the doctor finds, counts, and the last
-    lines of the log that is given.
+    The file contains versions, settings with masked secrets, the results of `admin doctor`, counts,
+    and the last lines of the given log.
 
     \b
     Example:
@@ -178,12 +187,12 @@ def support_bundle(
     else:
         with log.open(errors="replace") as lines:
             made = collect(settings, file, lines)
-    say(f"{', '.join(made)} in {file}; look through it before you pass it on")
+    say(f"{', '.join(made)} in {file}; review it before you share it")
 
 
 @contextmanager
 def _rows() -> Generator[Callable[[str, int], None], None, None]:
-    """Counts rows on one line of a terminal; silent elsewhere."""
+    """Shows a row counter on one line of a terminal; prints nothing elsewhere."""
     shown = sys.stderr.isatty()
 
     def progress(table: str, rows: int) -> None:

@@ -1,4 +1,4 @@
-"""`towline agent`: the process that a cluster runs, and what looks after it."""
+"""`towline agent`: runs, diagnoses and upgrades the agent of one cluster."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from towline.cli.output import printable
 from towline.cli.processes import NO_FORK_HANDLERS
 
 _PREFIX = "TOWLINE_AGENT_"
-# Few of its threads allocate: more arenas would only hold what has been freed.
+# Few threads of the agent allocate: more arenas would only hold freed memory.
 FEW_ARENAS = ("MALLOC_ARENA_MAX", "2")
 
 app = typer.Typer(
@@ -22,15 +22,15 @@ app = typer.Typer(
 )
 
 _Url = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="The control plane's agent port.")
+    str | None, typer.Option(metavar="HOST:PORT", help="Agent port of the control plane.")
 ]
-_TokenFile = Annotated[Path | None, typer.Option(help="File with the deploy token.")]
-_CaFile = Annotated[Path | None, typer.Option(help="PEM file of the CA to trust.")]
+_TokenFile = Annotated[Path | None, typer.Option(help="File containing the deploy token.")]
+_CaFile = Annotated[Path | None, typer.Option(help="CA certificate to trust (PEM file).")]
 _Kubeconfig = Annotated[
-    Path | None, typer.Option(help="Way to the cluster; the pod's service account without.")
+    Path | None, typer.Option(help="Kubeconfig (default: in-cluster service account).")
 ]
-_Context = Annotated[str | None, typer.Option(help="Of the kubeconfig.")]
-_Data = Annotated[Path | None, typer.Option(help="Folder of what the agent remembers.")]
+_Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+_Data = Annotated[Path | None, typer.Option(help="State directory.")]
 
 
 @app.callback()
@@ -43,13 +43,16 @@ def agent(
     context: _Context = None,
     data: _Data = None,
     trusted_key: Annotated[
-        Path | None, typer.Option(help="Public keys (PEM) of which one must have signed a bundle.")
+        Path | None, typer.Option(help="Public keys (PEM); bundles must be signed by one of them.")
     ] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[
+        str, typer.Option(help="Log level: debug, info, warning or error.")
+    ] = "info",
 ) -> None:
-    """Run the agent of one cluster, or find out what it lacks.
+    """Run the agent of one cluster, or diagnose it.
 
-    Without a command it runs until SIGTERM or Ctrl-C; --url and --token-file are needed.
+    Without a subcommand, the agent runs until SIGTERM or Ctrl-C; --url and --token-file are
+    required.
 
     \b
     Example:
@@ -60,7 +63,7 @@ def agent(
         return
     environ = _environ(url, token_file, ca_file, kubeconfig, context, data, trusted_key)
     load("syncagent.settings").from_environment(environ)
-    # In the place of this process comes one that holds nothing of the command line in memory.
+    # Replaces this process, so that the agent does not keep the command line's modules in memory.
     program = [sys.executable, "-P", "-m", "towline.agentprocess", log_level]
     os.execve(sys.executable, program, dict([NO_FORK_HANDLERS, FEW_ARENAS]) | environ)
 
@@ -74,9 +77,9 @@ def doctor(
     context: _Context = None,
     data: _Data = None,
 ) -> None:
-    """Find out what an agent lacks: name, port, TLS, token, API server, rights, disk.
+    """Diagnose an agent: DNS, port, TLS, token, API server, permissions, disk.
 
-    Ends with 1 if something is missing without which nothing works.
+    Exit code 1 if a required check fails.
 
     \b
     Example:
@@ -90,12 +93,12 @@ def doctor(
 
 @app.command(hidden=True)
 def replace(
-    namespace: Annotated[str, typer.Option(help="Where the agent runs.")],
-    deployment: Annotated[str, typer.Option(help="The agent's Deployment.")],
-    image: Annotated[str, typer.Option(help="What is to run there.")],
-    back_to: Annotated[str, typer.Option(help="What runs there if that one does not connect.")],
+    namespace: Annotated[str, typer.Option(help="Namespace of the agent.")],
+    deployment: Annotated[str, typer.Option(help="Deployment of the agent.")],
+    image: Annotated[str, typer.Option(help="Image to run.")],
+    back_to: Annotated[str, typer.Option(help="Image to restore if the new one does not connect.")],
 ) -> None:
-    """Put another image in the agent's place, and the old one back if it does not connect."""
+    """Replace the agent's image, and restore the old one if the new one does not connect."""
     load("fleet.runtime.logs").configure("info")
     replacing = load("towline.agent").replace(namespace, deployment, image, back_to)
     done = load("asyncio").run(replacing)
@@ -116,7 +119,7 @@ def _environ(
     data: Path | None,
     trusted_key: Path | None,
 ) -> dict[str, str]:
-    """The environment that the flags stand for. Invalid: a needed one is missing."""
+    """Environment for the given flags. Invalid: a required flag is missing."""
     flags = {
         "HUB_ADDRESS": url if url is None or "://" in url else f"https://{url}",
         "HUB_TOKEN_FILE": token_file,
@@ -126,11 +129,11 @@ def _environ(
         "STATE_DIRECTORY": data,
         "AUTONOMY_TRUSTED_KEYS": trusted_key,
     }
-    # A token in the plain variable shows in the process's environment: a file it must be.
+    # A token in a variable is visible in the process's environment, so only a file is accepted.
     environ = {name: text for name, text in os.environ.items() if name != f"{_PREFIX}HUB_TOKEN"}
-    environ |= {f"{_PREFIX}{name}": str(one) for name, one in flags.items() if one is not None}
+    environ |= {f"{_PREFIX}{name}": str(flag) for name, flag in flags.items() if flag is not None}
     for flag, name in (("--url", "HUB_ADDRESS"), ("--token-file", "HUB_TOKEN_FILE")):
         if not environ.get(f"{_PREFIX}{name}"):
-            raise Invalid(f"{flag} is needed")
+            raise Invalid(f"{flag} is required")
     os.environ.setdefault(*NO_FORK_HANDLERS)
     return environ

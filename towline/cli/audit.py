@@ -1,4 +1,4 @@
-"""`towline audit`."""
+"""`towline audit …`."""
 
 import sys
 import time
@@ -36,14 +36,14 @@ CHAINS = (
 
 
 class Verdict(StrEnum):
-    """Whether what was asked for was allowed."""
+    """Filter by decision: allowed or refused."""
 
     ALLOWED = "allowed"
     REFUSED = "refused"
 
 
 class Kind(StrEnum):
-    """What sort of thing a row tells."""
+    """Kind of an audit row."""
 
     CHANGE = "change"
     SIGN_IN = "sign-in"
@@ -52,34 +52,36 @@ class Kind(StrEnum):
 
 
 class Form(StrEnum):
-    """How exported rows are written."""
+    """Format of exported rows."""
 
     JSONL = "jsonl"
     CEF = "cef"
 
 
 class Stream(Protocol):
-    """Gives what the control plane streams."""
+    """Client for streamed responses of the control plane."""
 
     def lines(self, path: str, **asked: str) -> Iterator[bytes]:
-        """Line by line."""
+        """Yields the response line by line."""
         ...
 
 
-Actor = Annotated[str | None, typer.Option(help="Address of who did it.")]
-Action = Annotated[str | None, typer.Option(help="What was done; may end in *.")]
-Thing = Annotated[str | None, typer.Option("--target", help="Name or id of what it was done to.")]
-Cluster = Annotated[str | None, typer.Option(help="In this cluster.")]
-Result = Annotated[Verdict | None, typer.Option(help="Whether it was allowed.")]
-Kinds = Annotated[Kind | None, typer.Option(help="Only rows of this kind.")]
-Since = Annotated[str | None, typer.Option(help="From this time on, like 2026-01-31T12:00:00Z.")]
-Until = Annotated[str | None, typer.Option(help="Before this time.")]
+Actor = Annotated[str | None, typer.Option(help="Filter by the actor's email address.")]
+Action = Annotated[str | None, typer.Option(help="Filter by action; may end in *.")]
+Thing = Annotated[str | None, typer.Option("--target", help="Filter by target, by name or id.")]
+Cluster = Annotated[str | None, typer.Option(help="Filter by cluster, by handle or id.")]
+Result = Annotated[Verdict | None, typer.Option(help="Filter by decision.")]
+Kinds = Annotated[Kind | None, typer.Option(help="Filter by kind.")]
+Since = Annotated[
+    str | None, typer.Option(help="Start time (inclusive), such as 2026-01-31T12:00:00Z.")
+]
+Until = Annotated[str | None, typer.Option(help="End time (exclusive).")]
 
 
 @app.callback()
 def audit(
     context: typer.Context,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Print new rows until Ctrl-C.")] = False,
     query: Search = None,
     actor: Actor = None,
     action: Action = None,
@@ -89,10 +91,12 @@ def audit(
     kind: Kinds = None,
     since: Since = None,
     until: Until = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many to begin with.")] = 50,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, help="Number of rows to print first.")
+    ] = 50,
     output: Output = Format.TABLE,
 ) -> None:
-    """Show who did what, and every request to a cluster, oldest first.
+    """Show the audit log, oldest first, including every request to a cluster.
 
     \b
     Example:
@@ -125,7 +129,7 @@ def audit(
 @app.command("export")
 def export(
     context: typer.Context,
-    form: Annotated[Form, typer.Option("--format", help="How rows are written.")] = Form.JSONL,
+    form: Annotated[Form, typer.Option("--format", help="Format of the rows.")] = Form.JSONL,
     actor: Actor = None,
     action: Action = None,
     target: Thing = None,
@@ -135,7 +139,7 @@ def export(
     since: Since = None,
     until: Until = None,
 ) -> None:
-    """Write the trail to stdout, oldest first, as lines of JSON or CEF.
+    """Export the audit log to standard output, oldest first, as JSON or CEF lines.
 
     \b
     Example:
@@ -161,7 +165,7 @@ def export(
 
 @app.command("chains")
 def chains(context: typer.Context, output: Output = Format.TABLE) -> None:
-    """Show where the chains of the trail end now; kept elsewhere, this proves them later.
+    """Show the newest hash of each audit chain; keep a copy elsewhere to verify the log later.
 
     \b
     Example:
@@ -172,7 +176,7 @@ def chains(context: typer.Context, output: Output = Format.TABLE) -> None:
 
 
 def newest(api: Api, query: str | None, limit: int, wanted: Json | None = None) -> list[Json]:
-    """The newest rows of the trail, oldest first."""
+    """Returns the newest rows of the audit log, oldest first."""
     rows: list[Json] = []
     for row in _walk_back(api, query, wanted):
         rows.append(row)
@@ -182,7 +186,7 @@ def newest(api: Api, query: str | None, limit: int, wanted: Json | None = None) 
 
 
 def newer(api: Api, query: str | None, than: int, wanted: Json | None = None) -> list[Json]:
-    """Rows that came after one, oldest first."""
+    """Returns the rows after the id `than`, oldest first."""
     rows: list[Json] = []
     for row in _walk_back(api, query, wanted):
         if int(row["id"]) <= than:
@@ -219,7 +223,7 @@ def _print_more(rows: list[Json], output: Format) -> None:
 
 
 def _follow_line(row: Row) -> str:
-    """A line by itself: later rows cannot widen columns already printed."""
+    """Formats one row without alignment: printed columns cannot grow with later rows."""
     return "  ".join(str(column.cell(row) or "") for column in COLUMNS)
 
 

@@ -1,4 +1,4 @@
-"""`towline blame`: which commit, or which person, decided on the fields of an object."""
+"""`towline blame`: the commit or user that set each field of an object."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from towline.cli.session import Api, Output, connect, find_service
 _FIELDS = (
     field("FIELD", "pointer"),
     field("VALUE"),
-    Column("FROM", lambda row: origin(row)),
+    Column("ORIGIN", lambda row: origin(row)),
     field("BY", "person"),
     Column("WHEN", lambda row: moment(row)),
 )
@@ -23,11 +23,11 @@ def blame(
     service: Annotated[str, typer.Argument(help="cluster/name, name, or id of the service.")],
     thing: Annotated[str, typer.Argument(help="kind/name, or kind/namespace/name.")],
     under: Annotated[
-        str, typer.Option("--field", help="JSON pointer: only what is below it.")
+        str, typer.Option("--field", help="Only fields under this JSON pointer.")
     ] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Tell for each field of an object which commit or person it comes from.
+    """Show which commit or user set each field of an object.
 
     \b
     Example:
@@ -39,7 +39,7 @@ def blame(
 
 
 def find_object(api: Api, service: str, thing: str) -> str:
-    """The id of a service's object. NotFound: there is none. Invalid: several are meant."""
+    """Returns the id of an object of a service. Raises NotFound, or Invalid if several match."""
     parts = thing.split("/")
     if len(parts) not in (2, 3):
         raise Invalid(f"{thing!r} is not kind/name or kind/namespace/name")
@@ -47,20 +47,20 @@ def find_object(api: Api, service: str, thing: str) -> str:
     found = api.ask(documents.OBJECTS_OF_SERVICE, id=id)["serviceDeployment"]["components"]
     kind, *place, name = parts
     meant = [
-        one
-        for one in found
-        if (one["kind"].lower(), one["name"]) == (kind.lower(), name)
-        and place in ([], [one["namespace"]])
+        row
+        for row in found
+        if (row["kind"].lower(), row["name"]) == (kind.lower(), name)
+        and place in ([], [row["namespace"]])
     ]
     if not meant:
         raise NotFound(f"service {service} has no {thing}")
     if len(meant) > 1:
-        raise Invalid(f"several are called {thing}: say kind/namespace/name")
+        raise Invalid(f"several objects match {thing}; use kind/namespace/name")
     return meant[0]["id"]
 
 
 def origin(row: Row) -> str:
-    """The commit, or who wrote the field instead."""
+    """Origin of a field: a commit, or else its field manager."""
     if row["revision"] is None:
         return str(row["manager"])
     older = " or older" if row["isOldestRevision"] else ""
@@ -68,6 +68,6 @@ def origin(row: Row) -> str:
 
 
 def moment(row: Row) -> str:
-    """When the commit was made, or the field was written."""
+    """Age of the commit, or else of the last write to the field."""
     when = row["revision"]["committedAt"] if row["revision"] else row["at"]
     return age(when) if when else ""

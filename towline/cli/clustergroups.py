@@ -10,19 +10,19 @@ from towline.cli.fleetdocuments import GROUPS
 from towline.cli.output import Format, field, show, since
 from towline.cli.session import Output, Search, connect, every, find_cluster, pairs
 
-app = typer.Typer(no_args_is_help=True, help="Groups of clusters, and freezing them.")
+app = typer.Typer(no_args_is_help=True, help="Cluster groups: members, freezes and agent upgrades.")
 
 COLUMNS = (
     field("NAME"),
     field("FROZEN"),
     field("REASON", "frozenReason"),
-    field("BY", "frozenBy"),
+    field("FROZEN BY", "frozenBy"),
     since("SINCE", "frozenAt"),
 )
-CLUSTERS = (field("HANDLE"), field("NAME"), since("SEEN", "pingedAt"))
-UPGRADED = (field("HANDLE"), field("AGENT", "agentVersion"), since("SEEN", "pingedAt"))
+CLUSTERS = (field("HANDLE"), field("NAME"), since("LAST SEEN", "pingedAt"))
+UPGRADED = (field("HANDLE"), field("AGENT", "agentVersion"), since("LAST SEEN", "pingedAt"))
 Clusters = Annotated[
-    list[str] | None, typer.Option("--cluster", help="Handle or id of a cluster; again.")
+    list[str] | None, typer.Option("--cluster", help="Handle or id of a cluster; repeatable.")
 ]
 
 
@@ -46,11 +46,14 @@ def create_group(
     tag: Tags = None,
     cluster: Clusters = None,
     max_changing: Annotated[
-        int, typer.Option(help="So many of its clusters may pipelines change at once; 0: all.")
+        int,
+        typer.Option(
+            help="Maximum number of clusters that pipelines change at the same time; 0: no limit."
+        ),
     ] = 0,
     output: Output = Format.TABLE,
 ) -> None:
-    """Make a group of the clusters that are named, and of those that have all of the tags.
+    """Create a group of the named clusters and of all clusters that have every given tag.
 
     \b
     Example:
@@ -60,7 +63,7 @@ def create_group(
     attributes = {
         "name": name,
         "tags": named(pairs(tag, "tag")),
-        "clusterIds": [find_cluster(api, one)["id"] for one in cluster or ()],
+        "clusterIds": [find_cluster(api, name)["id"] for name in cluster or ()],
         "maxChanging": max_changing,
     }
     made = api.ask(GROUPS.create, attributes=attributes)["createClusterGroup"]
@@ -69,7 +72,7 @@ def create_group(
 
 @app.command("clusters")
 def list_members(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """List the clusters in a group now.
+    """List the clusters that are in a group now.
 
     \b
     Example:
@@ -85,10 +88,10 @@ def list_members(context: typer.Context, name: Name, output: Output = Format.TAB
 def freeze(
     context: typer.Context,
     name: Name,
-    reason: Annotated[str, typer.Option(help="Why; every refusal says it.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason, shown in every refused change.")] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Let nothing of its clusters' services change until it is unfrozen.
+    """Stop all changes to services in the group's clusters, until `unfreeze`.
 
     \b
     Example:
@@ -102,7 +105,7 @@ def freeze(
 
 @app.command("unfreeze")
 def unfreeze(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """End a freeze; what has waited is done now.
+    """End a freeze; waiting changes start now.
 
     \b
     Example:
@@ -118,22 +121,22 @@ def unfreeze(context: typer.Context, name: Name, output: Output = Format.TABLE) 
 def upgrade_agents(
     context: typer.Context,
     name: Name,
-    version: Annotated[str, typer.Option(help="The version that agents are to have.")],
-    image: Annotated[str, typer.Option(help="The image that holds it.")],
+    version: Annotated[str, typer.Option(help="Target version of the agents.")],
+    image: Annotated[str, typer.Option(help="Container image with that version.")],
     without: Annotated[
-        list[str] | None, typer.Option("--without", help="A cluster that keeps its own; again.")
+        list[str] | None, typer.Option("--exclude", help="A cluster to leave out; repeatable.")
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Have the agents of its clusters replace themselves; lists the clusters that were asked.
+    """Upgrade the agents of a group's clusters; prints the clusters that were asked to upgrade.
 
-    Clusters with the tag towline-agent=keep keep theirs. Each agent tries the new one first, and
-    goes back by itself if that does not connect.
+    Clusters with the tag towline-agent=keep are left out. An agent goes back to its old version
+    if the new one does not connect.
 
     \b
     Example:
       towline cluster-groups upgrade-agents eu --version 0.2.0 \\
-        --image registry.example.org/towline:0.2.0 --without eu-old
+        --image registry.example.org/towline:0.2.0 --exclude eu-old
     """
     api = connect(context)
     asked = api.ask(
@@ -141,14 +144,14 @@ def upgrade_agents(
         groupId=find(api, GROUPS, name)["id"],
         version=version,
         image=image,
-        without=[find_cluster(api, one)["id"] for one in without or ()],
+        without=[find_cluster(api, name)["id"] for name in without or ()],
     )["upgradeAgents"]
     show(asked, UPGRADED, output, "handle")
 
 
 @app.command("delete")
 def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """Delete a group that nothing chooses clusters by.
+    """Delete a group that no selector refers to.
 
     \b
     Example:

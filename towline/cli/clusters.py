@@ -12,14 +12,14 @@ from towline.cli.session import Json, Output, Search, connect, every, find_clust
 app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
 
 Name = Annotated[str, typer.Argument(help="Handle or id of the cluster.")]
-ENDING = "being deleted: its agent removes the services first; detach does not wait"
+ENDING = "deleting: waiting for the agent to remove the services; detach does not wait"
 COLUMNS = (
     field("HANDLE"),
     field("NAME"),
     field("KUBERNETES", "currentVersion"),
     field("AGENT", "agentVersion"),
     field("NODES", "nodeCount"),
-    since("HEARD OF", "pingedAt"),
+    since("LAST SEEN", "pingedAt"),
     Column("", lambda row: ENDING if row.get("deletedAt") else ""),
 )
 
@@ -51,15 +51,15 @@ def get_cluster(context: typer.Context, cluster: Name, output: Output = Format.T
 @app.command("create")
 def create_cluster(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Name for people.")],
+    name: Annotated[str, typer.Argument(help="Display name.")],
     handle: Annotated[
-        str | None, typer.Option(help="Short name in URLs; made from the name without it.")
+        str | None, typer.Option(help="Short name in URLs (default: derived from the name).")
     ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="key=value; may be repeated.")] = None,
-    protect: Annotated[bool, typer.Option(help="Refuse deletion.")] = False,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag, as key=value; repeatable.")] = None,
+    protect: Annotated[bool, typer.Option(help="Protect the cluster from deletion.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Register a cluster and print its deploy token, once, with the way to start its agent.
+    """Register a cluster; prints its deploy token once, and the command that starts its agent.
 
     \b
     Example:
@@ -73,7 +73,7 @@ def create_cluster(
 
 @app.command("delete")
 def delete_cluster(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
-    """Delete a cluster; its agent removes what Towline has put there.
+    """Delete a cluster; its agent first removes everything that Towline deployed.
 
     \b
     Example:
@@ -84,7 +84,7 @@ def delete_cluster(context: typer.Context, cluster: Name, output: Output = Forma
 
 @app.command("detach")
 def detach_cluster(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
-    """Forget a cluster and leave everything in it as it is.
+    """Remove a cluster from Towline and leave its workloads running.
 
     \b
     Example:
@@ -95,7 +95,7 @@ def detach_cluster(context: typer.Context, cluster: Name, output: Output = Forma
 
 @app.command("rotate-token")
 def rotate_token(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
-    """Make a new deploy token and print it, once; older ones end at once.
+    """Create a new deploy token and print it once; older tokens stop working immediately.
 
     \b
     Example:
@@ -120,11 +120,11 @@ def _show_with_token(context: typer.Context, cluster: Json, output: Format) -> N
     if output is Format.TABLE:
         host = urlsplit(target_of(context).url).hostname
         port = connect(context).ask(documents.INSTALLATION)["installation"]["agentsPort"]
-        print(f"\ndeploy token, shown only now: {cluster['deployToken']}")
+        print(f"\ndeploy token, shown only once: {cluster['deployToken']}")
         say(_way_to_start(cluster["handle"], f"{host}:{port}"))
 
 
 def _way_to_start(handle: str, address: str) -> str:
     return f"""
-Put the token into a file and start the agent beside a kubeconfig of the cluster:
+Save the token to a file, then start the agent with a kubeconfig of the cluster:
   towline agent --url {address} --ca-file ca.crt --token-file {handle}.token --kubeconfig …"""

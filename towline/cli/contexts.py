@@ -1,4 +1,4 @@
-"""`towline contexts`: the control planes that this user is signed in to."""
+"""`towline contexts …`: the control planes that the user is signed in to."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ _CONTEXTS = (
 
 @app.command("list")
 def list_contexts(context: typer.Context, output: Output = Format.TABLE) -> None:
-    """List where `towline login` has signed in; never the tokens.
+    """List the control planes you are signed in to; tokens are never printed.
 
     \b
     Example:
@@ -39,7 +39,7 @@ def list_contexts(context: typer.Context, output: Output = Format.TABLE) -> None
 def use(
     context: typer.Context, name: Annotated[str, typer.Argument(help="Name of the context.")]
 ) -> None:
-    """Have the next commands mean this control plane.
+    """Switch to this context.
 
     \b
     Example:
@@ -49,12 +49,12 @@ def use(
     contexts = read(path)
     _check_known(contexts, name)
     write(path, contexts._replace(current=name))
-    say(f"commands now mean {contexts.targets[name].url}")
+    say(f"switched to {name} ({contexts.targets[name].url})")
 
 
 @app.command("current")
 def current(context: typer.Context) -> None:
-    """Print the name of the context that commands mean without another word.
+    """Print the name of the current context.
 
     \b
     Example:
@@ -66,9 +66,9 @@ def current(context: typer.Context) -> None:
 
 
 def _check_known(contexts: Contexts, name: str) -> None:
-    """Invalid: not signed in there; names where one is."""
+    """Raises Invalid, with the known contexts, if `name` is not one of them."""
     if name in contexts.targets:
         return
     known = ", ".join(sorted(contexts.targets)) or "none"
-    which = f"context {name!r} is not known" if name else "no context is current"
-    raise Invalid(f"{which}: choose one of {known}, or run `towline login URL`")
+    which = f"unknown context {name!r}" if name else "no current context"
+    raise Invalid(f"{which}; choose one of {known}, or run `towline login URL`")

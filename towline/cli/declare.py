@@ -15,10 +15,14 @@ _COLOURS = {"+": "green", "~": "yellow"}
 
 def apply(
     context: typer.Context,
-    file: Annotated[Path, typer.Option("-f", "--file", help="YAML file, or a folder of them.")],
-    dry_run: Annotated[bool, typer.Option(help="Only tell what would change.")] = False,
+    file: Annotated[
+        Path, typer.Option("-f", "--file", help="YAML file, or a folder of YAML files.")
+    ],
+    dry_run: Annotated[bool, typer.Option(help="Print the changes without making them.")] = False,
 ) -> None:
-    """Create and change clusters, repositories, services, pipelines and definitions as files say.
+    """Create and update resources from manifests.
+
+    Kinds: clusters, repositories, secrets, services, pipelines, contexts and generators.
 
     \b
     Example:

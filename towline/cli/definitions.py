@@ -1,4 +1,4 @@
-"""What the commands on global services, service sets and managed namespaces share."""
+"""Code shared by the commands for global services, service sets and managed namespaces."""
 
 from typing import Annotated, Any
 
@@ -8,16 +8,17 @@ from towline.cli.fleetdocuments import Documents
 from towline.cli.output import Column, Format, field, show
 from towline.cli.session import Api, Json, connect, every
 
-Name = Annotated[str, typer.Argument(help="Its name.")]
-Confirm = Annotated[int, typer.Option(help="So many removals may be made, once.")]
+Name = Annotated[str, typer.Argument(help="Name of the resource.")]
+Confirm = Annotated[int, typer.Option(help="Allow up to N deletions in this run.", metavar="N")]
 Tags = Annotated[
-    list[str] | None, typer.Option("--tag", help="Clusters with this tag, as name=value; again.")
+    list[str] | None,
+    typer.Option("--tag", help="Clusters with this tag, as name=value; repeatable."),
 ]
 COLUMNS: tuple[Column, ...] = (
     field("NAME"),
     field("WAITING", "state", "waiting"),
     field("PROBLEM", "state", "problem"),
-    field("LOOKED", "state", "evaluatedAt"),
+    field("LAST SYNC", "state", "evaluatedAt"),
 )
 SERVICES = (
     field("CLUSTER", "cluster", "handle"),
@@ -28,19 +29,19 @@ SERVICES = (
 
 
 def find(api: Api, documents: Documents, name: str) -> Json:
-    """The one of this name. NotFound."""
+    """Fetches a definition by name. Raises NotFound."""
     return api.ask(documents.one, name=name)[documents.root]
 
 
 def list_all(
     context: typer.Context, documents: Documents, query: str | None, output: Format
 ) -> None:
-    """Print all that may be seen."""
+    """Prints all definitions that the user may read."""
     show(every(connect(context), documents.every, q=query), COLUMNS, output, "name")
 
 
 def list_services(context: typer.Context, documents: Documents, name: str, output: Format) -> None:
-    """Print what comes from one."""
+    """Prints the services of one definition."""
     api = connect(context)
     (found,) = api.ask(documents.services, id=find(api, documents, name)["id"]).values()
     show(found, SERVICES, output, "name")
@@ -54,7 +55,7 @@ def act(
     output: Format,
     **variables: Any,
 ) -> None:
-    """Do something to the one of this name, and print it."""
+    """Runs a mutation on the named definition and prints the result."""
     api = connect(context)
     id = find(api, documents, name)["id"]
     (changed,) = api.ask(document, id=id, **variables).values()
@@ -62,5 +63,5 @@ def act(
 
 
 def named(words: dict[str, str]) -> list[Json]:
-    """Values by name, as the API takes them."""
+    """Converts values by name to the API's list of pairs."""
     return [{"name": name, "value": value} for name, value in words.items()]

@@ -1,11 +1,11 @@
-"""What differs between what the control plane holds and what a manifest says."""
+"""Compares a manifest with the state in the control plane."""
 
 from collections.abc import Mapping
 from typing import Any
 
 Json = dict[str, Any]
 
-# Here a manifest names only what it cares about; everywhere else it means the whole.
+# At these paths a manifest is partial; everywhere else it replaces the whole value.
 _PARTIAL = (
     *("", "git", "kustomize", "helm", "verification", "verification.metric"),
     *("template helm", "template verification", "template verification.metric"),
@@ -13,7 +13,7 @@ _PARTIAL = (
 
 
 def changes_of(before: Any, wanted: Mapping[str, Any], where: str = "") -> dict[str, str]:
-    """`old → new` by path, for all that is wanted and is not so."""
+    """Returns `old → new` by path, for each field that differs."""
     old = before or {}
     keys = wanted if where in _PARTIAL else {**old, **wanted}
     found: dict[str, str] = {}
@@ -28,12 +28,12 @@ def changes_of(before: Any, wanted: Mapping[str, Any], where: str = "") -> dict[
 
 
 def service_as_written(service: Json) -> Json:
-    """A service of the API in the form of a manifest."""
+    """Converts a service of the API to the form of a manifest."""
     return {
         **service,
         "cluster": (service["cluster"] or {}).get("handle"),
         "repository": (service["repository"] or {}).get("url"),
-        "configuration": {one["name"]: one["value"] for one in service["configuration"]},
+        "configuration": {entry["name"]: entry["value"] for entry in service["configuration"]},
     }
 
 

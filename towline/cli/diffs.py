@@ -1,4 +1,4 @@
-"""`towline services diff`: what a change would do, as a person reads it."""
+"""`towline services diff`: previews the effect of a change."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -11,7 +11,7 @@ from towline.cli.output import Format, Row, colour, printable, short, show
 from towline.cli.session import Output, connect, find_service
 
 DIFFERS = 7
-"""The exit code when something differs, beside those that all commands have."""
+"""Exit code when something differs, in addition to those of all commands."""
 
 _SIGNS = {"ADDED": ("+", "green"), "REMOVED": ("-", "red"), "CHANGED": ("~", "yellow")}
 
@@ -19,23 +19,24 @@ _SIGNS = {"ADDED": ("+", "green"), "REMOVED": ("-", "red"), "CHANGED": ("~", "ye
 def diff_service(
     context: typer.Context,
     service: Annotated[
-        str, typer.Argument(metavar="CLUSTER/NAME", help="Or the id of the service.")
+        str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
     ],
     ref: Annotated[str | None, typer.Option(help="Branch, tag or commit to compare with.")] = None,
-    digest: Annotated[str | None, typer.Option(help="A digest that the service has had.")] = None,
+    digest: Annotated[str | None, typer.Option(help="An earlier digest of the service.")] = None,
     since: Annotated[
-        str | None, typer.Option(help="Compare --digest with this one, not with the present one.")
+        str | None,
+        typer.Option(help="Compare --digest with this digest instead of the current one."),
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Show what a ref would change, before it is merged; exit code 7 if anything differs.
+    """Preview what a ref would change, before you merge it; exit code 7 if anything differs.
 
     \b
     Example:
       towline services diff prod-eu/web --ref feature-1
     """
     if bool(ref) == bool(digest) or (since and not digest):
-        raise Invalid("give either --ref or --digest, and --since only with --digest")
+        raise Invalid("use either --ref or --digest; --since requires --digest")
     api = connect(context)
     found = find_service(api, service)
     asked = {"id": found["id"], "ref": ref, "newDigest": digest, "oldDigest": since}
@@ -49,18 +50,18 @@ def diff_service(
 
 
 def lines(difference: Row) -> Iterator[str]:
-    """A difference for people: a summary, then each object with its fields."""
+    """Formats a difference: a summary, then each object with its fields."""
     sums = ", ".join(f"{difference[name]} {name}" for name in ("added", "removed", "changed"))
     at = f" at {short(difference['sha'])}" if difference["sha"] else ""
     yield f"{sums}{at}"
-    for one in difference["objects"]:
-        sign, paint = _SIGNS[one["change"]]
-        place = f"{one['namespace']}/" if one["namespace"] else ""
-        yield colour(f"{sign} {one['kind']} {place}{one['name']}", paint)
-        for field in one["fields"]:
+    for changed in difference["objects"]:
+        sign, paint = _SIGNS[changed["change"]]
+        place = f"{changed['namespace']}/" if changed["namespace"] else ""
+        yield colour(f"{sign} {changed['kind']} {place}{changed['name']}", paint)
+        for field in changed["fields"]:
             yield printable(f"    {field['pointer'] or '/'}: {_sides(field)}")
-        if one["more"]:
-            yield f"    and {one['more']} more"
+        if changed["more"]:
+            yield f"    and {changed['more']} more"
     told = len(difference["objects"])
     if (left := sum(difference[n] for n in ("added", "removed", "changed")) - told) > 0:
         yield f"and {left} more objects"

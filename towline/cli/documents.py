@@ -1,4 +1,4 @@
-"""Every GraphQL document that the command line sends; a test holds them against the schema."""
+"""GraphQL documents of the command line; a test checks them against the schema."""
 
 _PAGE = "pageInfo { hasNextPage endCursor }"
 

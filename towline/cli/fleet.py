@@ -1,4 +1,4 @@
-"""`towline fleet …`: the whole fleet at a moment, between two, and how it delivers."""
+"""`towline fleet …`: state at a point in time, changes between two, delivery metrics."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -11,10 +11,12 @@ from towline.cli import documents
 from towline.cli.output import Column, Format, Row, field, short, show
 from towline.cli.session import Api, Json, Output, connect, find_cluster, find_repository
 
-app = typer.Typer(no_args_is_help=True, help="All clusters at once, now and before.")
+app = typer.Typer(no_args_is_help=True, help="State of the whole fleet, now and in the past.")
 
-Cluster = Annotated[str | None, typer.Option(help="Only a cluster, by handle or id.")]
-Moment = Annotated[str, typer.Argument(help="A time like 2026-01-31T12:00:00Z, or 6h ago as 6h.")]
+Cluster = Annotated[str | None, typer.Option(help="Filter by cluster, by handle or id.")]
+Moment = Annotated[
+    str, typer.Argument(help="A time such as 2026-01-31T12:00:00Z, or an age such as 6h.")
+]
 
 _AT = (
     field("CLUSTER"),
@@ -31,13 +33,13 @@ _CHANGES = (
     Column("STATE", lambda row: f"{row['markBefore'] or '-'} -> {row['markAfter'] or '-'}"),
 )
 _FIGURES = (
-    Column("A DAY", lambda row: f"{row['deploymentsPerDay']:.2f}"),
+    Column("PER DAY", lambda row: f"{row['deploymentsPerDay']:.2f}"),
     Column("LEAD TIME", lambda row: _pair(row, "lead")),
     Column("FAILED", lambda row: _share(row["total"]["failureRate"])),
-    Column("RESTORED IN", lambda row: _pair(row, "restore")),
+    Column("TIME TO RESTORE", lambda row: _pair(row, "restore")),
     Column("DEPLOYMENTS", lambda row: row["total"]["begun"]),
 )
-_STRAGGLERS = (field("CLUSTER"), field("SERVICE"), field("STANDING"), field("SINCE"),
+_STRAGGLERS = (field("CLUSTER"), field("SERVICE"), field("STATE", "standing"), field("SINCE"),
                field("REASON"))  # fmt: skip
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -46,7 +48,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 def fleet_at(
     context: typer.Context, moment: Moment, cluster: Cluster = None, output: Output = Format.TABLE
 ) -> None:
-    """Show which commit each service had, and how it was.
+    """Show the commit and the state of each service at a point in time.
 
     \b
     Example:
@@ -55,7 +57,9 @@ def fleet_at(
     api = connect(context)
     asked = {"at": time_of(moment), "clusterId": _cluster(api, cluster)}
     found = api.ask(documents.FLEET_AT, **asked)["fleet"]["clusters"]
-    rows = [{**one, "cluster": each["cluster"]} for each in found for one in each["services"]]
+    rows = [
+        {**service, "cluster": each["cluster"]} for each in found for service in each["services"]
+    ]
     show(rows, _AT, output, "serviceId")
 
 
@@ -63,11 +67,11 @@ def fleet_at(
 def fleet_changes(
     context: typer.Context,
     then: Moment,
-    now: Annotated[str, typer.Argument(help="The later time; now without.")] = "0m",
+    now: Annotated[str, typer.Argument(help="The later time (default: now).")] = "0m",
     cluster: Cluster = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Show what differs between two times.
+    """Show the differences between two points in time.
 
     \b
     Example:
@@ -78,18 +82,18 @@ def fleet_changes(
     show(api.ask(documents.FLEET_CHANGES, **asked)["fleetChanges"], _CHANGES, output, "serviceId")
 
 
-@app.command("figures")
+@app.command("metrics")
 def fleet_figures(
     context: typer.Context,
-    since: Annotated[str, typer.Argument(help="Since when, like 30d.")] = "30d",
+    since: Annotated[str, typer.Argument(help="Start of the period, such as 30d.")] = "30d",
     cluster: Cluster = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Show how often and how well is deployed: the four figures of DORA.
+    """Show the four DORA metrics: deployment frequency, lead time, failure rate, time to restore.
 
     \b
     Example:
-      towline fleet figures 90d
+      towline fleet metrics 90d
     """
     api = connect(context)
     asked = {"since": time_of(since), "clusterId": _cluster(api, cluster)}
@@ -99,11 +103,13 @@ def fleet_figures(
 @app.command("commit")
 def fleet_commit(
     context: typer.Context,
-    sha: Annotated[str, typer.Argument(help="A commit, or 7 characters of its beginning.")],
-    repo: Annotated[str | None, typer.Option(help="Its repository, by URL or id.")] = None,
+    sha: Annotated[str, typer.Argument(help="Commit SHA, or at least its first 7 characters.")],
+    repo: Annotated[
+        str | None, typer.Option(help="Repository of the commit, by URL or id.")
+    ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Show how far a commit has come, and what keeps it from where it is not live.
+    """Show where a commit is live, and what blocks it elsewhere.
 
     \b
     Example:
@@ -126,7 +132,7 @@ def fleet_commit(
 
 
 def time_of(text: str) -> str:
-    """A time as the API takes it. Invalid: it is none."""
+    """Converts a time or an age to RFC 3339. Raises Invalid."""
     number, unit = text[:-1], text[-1:]
     if number.isdecimal() and unit in _UNITS and len(number) < 6:
         ago = timedelta(**{_UNITS[unit]: int(number)})
@@ -134,7 +140,9 @@ def time_of(text: str) -> str:
     try:
         given = datetime.fromisoformat(text)
     except ValueError:
-        raise Invalid(f"{text[:40]!r} is not a time like 2026-01-31T12:00:00Z, or 6h") from None
+        raise Invalid(
+            f"invalid time {text[:40]!r}; expected a form such as 2026-01-31T12:00:00Z or 6h"
+        ) from None
     return (given if given.tzinfo else given.replace(tzinfo=UTC)).isoformat()
 
 

@@ -1,4 +1,4 @@
-"""The GraphQL documents about services for many clusters; a test holds them against the schema."""
+"""GraphQL documents for generators of services; a test checks them against the schema."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ GROUP = """
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What can be asked about one sort of thing, by the name that the API gives it."""
+    """Queries and mutations for one type, built from the API's name of it."""
 
     root: str
     noun: str

@@ -1,6 +1,6 @@
-"""Manifests of cluster groups and of definitions for many clusters: to the API, and compared.
+"""Converts and compares manifests of cluster groups and generators.
 
-Manifests name things by URL, handle and name, the API by id: `Ids` knows both.
+Manifests refer to resources by URL, handle or name, the API by id: `Ids` translates.
 """
 
 import json
@@ -35,38 +35,38 @@ _PLAIN = (
     "deletionBudget",
     "maxChanging",
 )
-_MADE_LATER = "(made by this apply)"
+_MADE_LATER = "(created by this apply)"
 
 
 class Ids:
-    """The ids of what manifests name. With `lenient` what is not there yet has none."""
+    """Looks up the ids of named resources; if `lenient`, missing ones get a placeholder."""
 
     def __init__(self, api: Api, *, lenient: bool) -> None:
         self._api = api
         self._lenient = lenient
 
     def repository(self, url: str) -> str:
-        """NotFound: there is none."""
+        """Id of a Git repository. Raises NotFound."""
         return self._id(lambda: find_repository(self._api, url))
 
     def charts(self, url: str) -> str:
-        """NotFound: there is no such place of charts."""
+        """Id of a chart repository. Raises NotFound."""
         return self._id(lambda: find_helm_repository(self._api, url))
 
     def cluster(self, handle: str) -> str:
-        """NotFound: there is none."""
+        """Id of a cluster. Raises NotFound."""
         return self._id(lambda: find_cluster(self._api, handle))
 
     def group(self, name: str) -> str:
-        """NotFound: there is none."""
+        """Id of a cluster group. Raises NotFound."""
         return self._id(lambda: find(self._api, GROUPS, name), f"cluster group {name}")
 
     def project(self, name: str) -> str:
-        """NotFound: there is none."""
+        """Id of a project. Raises NotFound."""
         return self._id(lambda: find_project(self._api, name))
 
     def secret(self, name: str) -> str:
-        """NotFound: there is none."""
+        """Id of a secret. Raises NotFound."""
         ask = self._api.ask
         return self._id(lambda: ask(secretdocuments.ONE, name=name)["secret"], f"secret {name}")
 
@@ -82,7 +82,7 @@ class Ids:
 
 
 def attributes_of(kind: str, fields: Mapping[str, Any], ids: Ids) -> Json:
-    """What the API is given for a manifest."""
+    """Builds the API's attributes from a manifest."""
     given: Json = {name: fields[name] for name in _PLAIN if name in fields}
     if "project" in fields:
         given["projectId"] = ids.project(fields["project"])
@@ -104,31 +104,31 @@ def attributes_of(kind: str, fields: Mapping[str, Any], ids: Ids) -> Json:
 
 
 def as_meant(fields: Mapping[str, Any], ids: Ids) -> Json:
-    """A manifest in the form in which it is compared: by ids."""
+    """Converts a manifest to the form for comparison: with ids."""
     meant = {name: value for name, value in fields.items() if name != "project"}
     for name, look in (("groups", ids.group), ("ignoreClusters", ids.cluster)):
         if name in meant:
-            meant[name] = [look(one) for one in meant[name]]
+            meant[name] = [look(group) for group in meant[name]]
     if "clusters" in meant:
-        meant["clusters"] = [ids.cluster(one) for one in meant["clusters"]]
+        meant["clusters"] = [ids.cluster(cluster) for cluster in meant["clusters"]]
     for name in ("template", "folders", "requests"):
         part = dict(meant.get(name) or {})
         if "repository" in part:
             meant[name] = {**part, "repository": ids.repository(part["repository"])}
     if "secrets" in meant.get("template", {}):
-        uses = {name: ids.secret(one) for name, one in meant["template"]["secrets"].items()}
+        uses = {name: ids.secret(secret) for name, secret in meant["template"]["secrets"].items()}
         meant["template"] = {**meant["template"], "secrets": uses}
     if "helm" in meant.get("template", {}):
         meant["template"] = _charts_as_meant(meant["template"], fields, ids)
     for name in ("template", "folders", "requests"):
-        # Each field of these is compared alone: what a manifest leaves out is not its concern.
+        # Compares each field by itself: a manifest does not change fields that it omits.
         for key, value in dict(meant.pop(name, None) or {}).items():
             meant[f"{name} {key}"] = value
     return meant
 
 
 def as_written(found: Json) -> Json:
-    """What the API has, in the same form."""
+    """Converts the API's state to the same form."""
     selector = found.get("selector") or {}
     written: Json = {
         **{name: found.get(name) for name in (*_PLAIN, "labels", "annotations", "quota", "items")},
@@ -147,15 +147,15 @@ def as_written(found: Json) -> Json:
         if "configuration" in part:
             part["configuration"] = _words(part["configuration"])
         if "secrets" in part:
-            part["secrets"] = {one["name"]: one["secretId"] for one in part["secrets"]}
+            part["secrets"] = {use["name"]: use["secretId"] for use in part["secrets"]}
         if part.get("helm"):
-            part["helm"] = {_camel(key): one for key, one in part["helm"].items() if one}
+            part["helm"] = {_camel(key): value for key, value in part["helm"].items() if value}
         written |= {f"{name} {key}": value for key, value in part.items()}
     return written
 
 
 def _charts_as_meant(template: Json, fields: Mapping[str, Any], ids: Ids) -> Json:
-    """A template whose chart is from a place of charts has that as its repository."""
+    """Sets the chart repository as the template's repository, if it has no other."""
     helm = dict(template["helm"])
     named = helm.pop("repository", None)
     if "repository" not in template and not {"folders", "requests"} & fields.keys():
@@ -171,14 +171,14 @@ def _selector(fields: Mapping[str, Any], ids: Ids) -> Json:
     if "distro" in fields:
         given["distro"] = fields["distro"]
     if "groups" in fields:
-        given["groupIds"] = [ids.group(one) for one in fields["groups"]]
+        given["groupIds"] = [ids.group(group) for group in fields["groups"]]
     if "ignoreClusters" in fields:
-        given["ignoredClusterIds"] = [ids.cluster(one) for one in fields["ignoreClusters"]]
+        given["ignoredClusterIds"] = [ids.cluster(cluster) for cluster in fields["ignoreClusters"]]
     return given
 
 
 def _global(given: Json, selector: Json) -> Json:
-    """Global services have the conditions beside all else, and `cascade` for `onLeave`."""
+    """Global services have the selector's fields at the top level, and `cascade` for `onLeave`."""
     if "ignoredClusterIds" in selector:
         selector["ignoreClusters"] = selector.pop("ignoredClusterIds")
     if "onLeave" in given:
@@ -192,7 +192,7 @@ def _group(fields: Mapping[str, Any], ids: Ids) -> Json:
     if "tags" in fields:
         given["tags"] = named(fields["tags"])
     if "clusters" in fields:
-        given["clusterIds"] = [ids.cluster(one) for one in fields["clusters"]]
+        given["clusterIds"] = [ids.cluster(cluster) for cluster in fields["clusters"]]
     return given
 
 
@@ -207,7 +207,7 @@ def _template(fields: Mapping[str, Any], ids: Ids) -> Json:
         given["configuration"] = named(fields["configuration"])
     if "secrets" in fields:
         found = fields["secrets"].items()
-        given["secrets"] = [{"name": k, "secretId": ids.secret(one)} for k, one in found]
+        given["secrets"] = [{"name": k, "secretId": ids.secret(secret)} for k, secret in found]
     return given
 
 
@@ -218,12 +218,12 @@ def _generator(fields: Mapping[str, Any], ids: Ids) -> Json:
             part = {key: value for key, value in fields[name].items() if key != "repository"}
             given[name] = {**part, "repositoryId": ids.repository(fields[name]["repository"])}
     if "items" in fields:
-        given["items"] = [named(one) for one in fields["items"]]
+        given["items"] = [named(item) for item in fields["items"]]
     return given
 
 
 def _words(values: Any) -> dict[str, str]:
-    return {one["name"]: one["value"] for one in values or ()}
+    return {value["name"]: value["value"] for value in values or ()}
 
 
 def _camel(name: str) -> str:

@@ -1,4 +1,4 @@
-"""`towline flow …`: what flows into a service, from where, and who is reached by a change."""
+"""`towline flow …`: values that services export and import, and the services they affect."""
 
 from typing import Annotated
 
@@ -8,16 +8,16 @@ from towline.cli import flowdocuments as documents
 from towline.cli.output import Format, field, say, show
 from towline.cli.session import Api, Json, Output, connect, find_service
 
-app = typer.Typer(no_args_is_help=True, help="Values that services and contexts hand on.")
+app = typer.Typer(no_args_is_help=True, help="Values that services and contexts share.")
 
-Service = Annotated[str, typer.Argument(help="cluster/name, or id.")]
-_VALUES = (field("KIND"), field("NAME"), field("VALUE", "value"), field("FROM", "origin"))
+Service = Annotated[str, typer.Argument(help="Service, by cluster/name or id.")]
+_VALUES = (field("KIND"), field("NAME"), field("VALUE", "value"), field("ORIGIN", "origin"))
 _AFFECTED = (field("SERVICE", "name"), field("ID", "serviceId"))
 
 
 @app.command("show")
 def show_flow(context: typer.Context, service: Service, output: Output = Format.TABLE) -> None:
-    """Show what a service exports, imports and finds in contexts, and where it is from.
+    """Show a service's exports, imports and context values, and their origin.
 
     \b
     Example:
@@ -33,7 +33,7 @@ def show_flow(context: typer.Context, service: Service, output: Output = Format.
 
 @app.command("affected")
 def affected(context: typer.Context, service: Service, output: Output = Format.TABLE) -> None:
-    """List the services that a change of a service's exports reaches, in the order of a roll-out.
+    """List the services affected by a change of a service's exports, in rollout order.
 
     \b
     Example:
@@ -46,8 +46,13 @@ def affected(context: typer.Context, service: Service, output: Output = Format.T
 
 def _exports(flow: Json) -> list[Json]:
     return [
-        {"kind": "export", "name": one["name"], "value": one["value"], "origin": one["type"]}
-        for one in flow["exports"]
+        {
+            "kind": "export",
+            "name": export["name"],
+            "value": export["value"],
+            "origin": export["type"],
+        }
+        for export in flow["exports"]
     ]
 
 
@@ -55,11 +60,11 @@ def _imports(flow: Json) -> list[Json]:
     return [
         {
             "kind": "import",
-            "name": one["alias"],
-            "value": one["value"],
-            "origin": ", ".join(one["origin"]),
+            "name": entry["alias"],
+            "value": entry["value"],
+            "origin": ", ".join(entry["origin"]),
         }
-        for one in flow["imports"]
+        for entry in flow["imports"]
     ]
 
 
@@ -68,9 +73,9 @@ def _contexts(api: Api, service_id: str) -> list[Json]:
     return [
         {
             "kind": "context",
-            "name": f"{one['context']}.{one['key']}",
-            "value": one["value"],
-            "origin": one["origin"],
+            "name": f"{row['context']}.{row['key']}",
+            "value": row["value"],
+            "origin": row["origin"],
         }
-        for one in found
+        for row in found
     ]

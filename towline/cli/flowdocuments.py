@@ -1,4 +1,4 @@
-"""The GraphQL documents about configuration flow; a test holds them against the schema."""
+"""GraphQL documents for configuration flow; a test checks them against the schema."""
 
 _FLOW = """
     serviceId problem exports { name type value shared }

@@ -1,4 +1,4 @@
-"""Manifests of flows and contexts: what they change."""
+"""Applies manifests of flows and contexts."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,14 +20,14 @@ _LAYERS = ("project", "group", "cluster")
 
 
 class FlowPlan:
-    """Brings exports, imports and contexts to what manifests say; with `dry_run` it only tells."""
+    """Applies exports, imports and contexts; with `dry_run`, only prints the changes."""
 
     def __init__(self, api: Api, *, dry_run: bool) -> None:
         self._api = api
         self._dry_run = dry_run
 
     def flow(self, manifest: Manifest) -> Iterator[str]:
-        """What a service exports and imports."""
+        """Applies the exports and imports of a service."""
         fields = manifest.fields
         if self._dry_run and self._service(fields["service"]) is None:
             yield f"+ {manifest.label} would be saved"
@@ -45,11 +45,11 @@ class FlowPlan:
         yield f"~ {manifest.label} {self._done('changed')}: {', '.join(changes)}"
 
     def context(self, manifest: Manifest, secrets: Mapping[str, str] | None) -> Iterator[str]:
-        """A context with its layers. Its secrets are sent each time, as none is read back."""
+        """Applies a context with its overrides; always sends its secrets: they are write-only."""
         fields = manifest.fields
         found = self._found(documents.CONTEXT, "serviceContext", name=fields["name"])
         wanted = {key: fields[name] for name, key in _CONTEXT.items() if name in fields}
-        changes = [key for key, one in wanted.items() if (found or {}).get(key) != one]
+        changes = [key for key, value in wanted.items() if (found or {}).get(key) != value]
         is_new, before = found is None, found or {}
         moved = self._moved(before.get("id"), fields) if not (is_new and self._dry_run) else set()
         if (is_new or changes or moved or secrets is not None) and not self._dry_run:
@@ -60,7 +60,7 @@ class FlowPlan:
         elif changes or (found or {}).get("secretsVersion") != before.get("secretsVersion"):
             yield f"~ {manifest.label} {self._done('changed')}"
         else:
-            yield f"= {manifest.label} unchanged" + (", but for secrets that are new" * told)
+            yield f"= {manifest.label} unchanged" + (", except for new secret values" * told)
         for layer, place in sorted(moved):
             yield f"  {layer.lower()} {place}: {self._done('changed')}"
 
@@ -73,8 +73,8 @@ class FlowPlan:
         is_new: bool,
     ) -> Json:
         attributes: Json = {
-            key: one if key == "secretsByReference" else json.dumps(one)
-            for key, one in wanted.items()
+            key: value if key == "secretsByReference" else json.dumps(value)
+            for key, value in wanted.items()
         }
         if secrets is not None:
             attributes["secrets"] = [{"name": k, "value": v} for k, v in secrets.items()]
@@ -89,26 +89,28 @@ class FlowPlan:
         return self._api.ask(documents.SAVE_CONTEXT, **given)["saveServiceContext"]
 
     def _moved(self, id: str | None, fields: Mapping[str, Any]) -> set[tuple[str, str]]:
-        """The layers and places that have otherwise now than they are to have."""
+        """Layers and places with an override that differs from the manifest."""
         if "overrides" not in fields:
             return set()
         rows = self._api.ask(documents.OVERRIDES, id=id)["contextOverrides"] if id else []
-        held = {(one["layer"], one["placeId"]): one["configuration"] for one in rows}
+        held = {(row["layer"], row["placeId"]): row["configuration"] for row in rows}
         wanted = self._wanted(fields)
         places = held.keys() | wanted.keys()
-        return {one for one in places if held.get(one, {}) != wanted.get(one, {})}
+        return {place for place in places if held.get(place, {}) != wanted.get(place, {})}
 
     def _wanted(self, fields: Mapping[str, Any]) -> dict[tuple[str, str], Json]:
-        return {self._place(one): one.get("values") or {} for one in fields["overrides"]}
+        return {
+            self._place(override): override.get("values") or {} for override in fields["overrides"]
+        }
 
-    def _place(self, one: Json) -> tuple[str, str]:
-        layer = one.get("layer", "")
-        if layer not in _LAYERS or "place" not in one:
-            raise Invalid(f"an override has a layer of {', '.join(_LAYERS)} and a place")
+    def _place(self, override: Json) -> tuple[str, str]:
+        layer = override.get("layer", "")
+        if layer not in _LAYERS or "place" not in override:
+            raise Invalid(f"an override needs a place and a layer (one of {', '.join(_LAYERS)})")
         looks = {
-            "project": lambda: find_project(self._api, one["place"]),
-            "group": lambda: find(self._api, GROUPS, one["place"]),
-            "cluster": lambda: find_cluster(self._api, one["place"]),
+            "project": lambda: find_project(self._api, override["place"]),
+            "group": lambda: find(self._api, GROUPS, override["place"]),
+            "cluster": lambda: find_cluster(self._api, override["place"]),
         }
         return layer.upper(), looks[layer]()["id"]
 
@@ -116,19 +118,23 @@ class FlowPlan:
         given: Json = {}
         if "exports" in wanted:
             given["exports"] = [
-                {**one, "type": one.get("type", "TEXT"), "value": json.dumps(one.get("value"))}
-                for one in wanted["exports"]
+                {
+                    **export,
+                    "type": export.get("type", "TEXT"),
+                    "value": json.dumps(export.get("value")),
+                }
+                for export in wanted["exports"]
             ]
         if "imports" in wanted:
-            given["imports"] = [self._import(one) for one in wanted["imports"]]
+            given["imports"] = [self._import(entry) for entry in wanted["imports"]]
         return given
 
-    def _import(self, one: Json) -> Json:
-        if not {"alias", "service", "export"} <= one.keys():
-            raise Invalid("an import has alias, service and export", field="imports")
-        found = find_service(self._api, one["service"])["id"]
-        given: Json = {"alias": one["alias"], "sourceId": found, "export": one["export"]}
-        return given | ({"default": json.dumps(one["default"])} if "default" in one else {})
+    def _import(self, entry: Json) -> Json:
+        if not {"alias", "service", "export"} <= entry.keys():
+            raise Invalid("an import needs alias, service and export", field="imports")
+        found = find_service(self._api, entry["service"])["id"]
+        given: Json = {"alias": entry["alias"], "sourceId": found, "export": entry["export"]}
+        return given | ({"default": json.dumps(entry["default"])} if "default" in entry else {})
 
     def _service(self, name: str) -> Json | None:
         try:
@@ -147,23 +153,25 @@ class FlowPlan:
 
 
 def _as_given(flow: Json) -> Json:
-    """What the API tells of a flow, in the form in which it is given."""
-    exports = [{key: one[key] for key in ("name", "type", "value")} for one in flow["exports"]]
-    for one, told in zip(exports, flow["exports"], strict=True):
-        one["shared"] = told["shared"]
+    """Converts a flow of the API to the form of its attributes."""
+    exports = [
+        {key: export[key] for key in ("name", "type", "value")} for export in flow["exports"]
+    ]
+    for export, told in zip(exports, flow["exports"], strict=True):
+        export["shared"] = told["shared"]
     imports = [
-        {"alias": one["alias"], "sourceId": one["sourceId"], "export": one["export"]}
-        | ({"default": one["default"]} if one["default"] is not None else {})
-        for one in flow["imports"]
+        {"alias": entry["alias"], "sourceId": entry["sourceId"], "export": entry["export"]}
+        | ({"default": entry["default"]} if entry["default"] is not None else {})
+        for entry in flow["imports"]
     ]
     return {"exports": exports, "imports": imports}
 
 
 def _sorted(items: list[Json]) -> list[str]:
-    """Lists in a form that compares: JSON texts by what they mean, without what is left out."""
+    """Normalizes lists for comparison: parses JSON texts and drops unset fields."""
     found = []
-    for one in items:
-        meant = {key: value for key, value in one.items() if value not in (None, False)}
+    for item in items:
+        meant = {key: value for key, value in item.items() if value not in (None, False)}
         for key in ("value", "default"):
             if key in meant:
                 meant[key] = json.loads(meant[key])

@@ -29,7 +29,7 @@ from towline.cli.session import (
     pairs,
 )
 
-app = typer.Typer(no_args_is_help=True, help="Global services: one definition, many clusters.")
+app = typer.Typer(no_args_is_help=True, help="Global services: one service on many clusters.")
 
 
 def _delta(row: Row) -> str:
@@ -39,12 +39,12 @@ def _delta(row: Row) -> str:
 
 CLUSTERS = (
     field("CLUSTER", "cluster", "handle"),
-    Column("OTHERWISE", _delta),
+    Column("OVERRIDES", _delta),
     field("BY", "overriddenBy"),
     since("SINCE", "overriddenAt"),
 )
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="A value for templates, as name=value; again.")
+    list[str] | None, typer.Option("--set", help="Value for templates, as name=value; repeatable.")
 ]
 Cluster = Annotated[str, typer.Option(help="Handle or id of the cluster.")]
 
@@ -67,20 +67,23 @@ def create_global(
     context: typer.Context,
     name: Name,
     service: Annotated[
-        str | None, typer.Option(help="Hand on this service, as CLUSTER/NAME.")
+        str | None, typer.Option(help="Replicate this service, as CLUSTER/NAME.")
     ] = None,
     repo: Annotated[str | None, typer.Option(help="URL or id of the repository.")] = None,
-    folder: Annotated[str, typer.Option(help="Folder of the repository.")] = "",
+    folder: Annotated[str, typer.Option(help="Folder in the repository.")] = "",
     ref: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main",
-    namespace: Annotated[str, typer.Option(help="Namespace of its objects.")] = "default",
+    namespace: Annotated[str, typer.Option(help="Target namespace.")] = "default",
     tag: Tags = None,
     setting: Settings = None,
     cascade: Annotated[
-        bool, typer.Option(help="Delete objects where it is no longer wanted, not only detach.")
+        bool,
+        typer.Option(
+            help="Delete objects from clusters that no longer match, instead of detaching them."
+        ),
     ] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Replicate a service, or a folder of a repository, to all clusters that fit.
+    """Replicate a service, or a folder of a repository, to all matching clusters.
 
     \b
     Example:
@@ -107,7 +110,7 @@ def create_global(
 
 @app.command("clusters")
 def list_clusters(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """List the clusters that have it, and what is otherwise there.
+    """List the clusters of a global service, with their overrides.
 
     \b
     Example:
@@ -121,7 +124,7 @@ def list_clusters(context: typer.Context, name: Name, output: Output = Format.TA
 
 @app.command("services")
 def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """List the services that come from it.
+    """List the services of a global service.
 
     \b
     Example:
@@ -136,14 +139,14 @@ def override(
     name: Name,
     cluster: Cluster,
     ref: Annotated[str | None, typer.Option(help="Branch, tag or commit.")] = None,
-    folder: Annotated[str | None, typer.Option(help="Folder; needs --ref too.")] = None,
+    folder: Annotated[str | None, typer.Option(help="Folder; requires --ref.")] = None,
     setting: Settings = None,
     without: Annotated[
-        list[str] | None, typer.Option(help="Name of a value that it does not have; again.")
+        list[str] | None, typer.Option("--unset", help="Name of a value to remove; repeatable.")
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Say what one cluster has otherwise, as a whole; nothing at all takes it back.
+    """Set one cluster's overrides; without options, clear them.
 
     \b
     Example:
@@ -153,7 +156,7 @@ def override(
     api = connect(context)
     found = find(api, GLOBALS, name)
     attributes: Json = {}
-    values = named(pairs(setting, "set")) + [{"name": one} for one in without or ()]
+    values = named(pairs(setting, "set")) + [{"name": name} for name in without or ()]
     if values:
         attributes["configuration"] = values
     if ref or folder:
@@ -172,7 +175,7 @@ def override(
 def sync(
     context: typer.Context, name: Name, confirm: Confirm = 0, output: Output = Format.TABLE
 ) -> None:
-    """Look at it now.
+    """Sync now.
 
     \b
     Example:
@@ -183,7 +186,7 @@ def sync(
 
 @app.command("delete")
 def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """Delete it; its services go as its policy says.
+    """Delete a global service; its policy decides what happens to its services.
 
     \b
     Example:

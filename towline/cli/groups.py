@@ -8,11 +8,11 @@ from towline.cli import documents, users
 from towline.cli.output import Format, field, show
 from towline.cli.session import Api, Json, Output, Search, connect, every
 
-app = typer.Typer(no_args_is_help=True, help="Groups of people; for administrators.")
+app = typer.Typer(no_args_is_help=True, help="User groups; for administrators.")
 
-COLUMNS = (field("NAME"), field("DESCRIPTION"), field("EVERYBODY", "global"), field("ISSUER"))
+COLUMNS = (field("NAME"), field("DESCRIPTION"), field("ALL USERS", "global"), field("ISSUER"))
 Name = Annotated[str, typer.Argument(help="Name of the group.")]
-Email = Annotated[str, typer.Argument(help="Address of the person.")]
+Email = Annotated[str, typer.Argument(help="Email address of the user.")]
 
 
 @app.command("list")
@@ -32,14 +32,14 @@ def list_groups(
 def create_group(
     context: typer.Context,
     name: Name,
-    description: Annotated[str | None, typer.Option(help="Who is in it.")] = None,
-    everybody: Annotated[bool, typer.Option(help="All people are in it.")] = False,
+    description: Annotated[str | None, typer.Option(help="Description.")] = None,
+    everybody: Annotated[bool, typer.Option("--all-users", help="Include all users.")] = False,
     issuer: Annotated[
-        str | None, typer.Option(help="URL of the identity provider that says who is in it.")
+        str | None, typer.Option(help="URL of the identity provider that manages the members.")
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Make a group; one with an issuer has the name that the provider gives it.
+    """Create a group; with --issuer, use the name that the identity provider has for it.
 
     \b
     Example:
@@ -54,7 +54,7 @@ def create_group(
 
 @app.command("delete")
 def delete_group(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """Delete a group and the roles bound to it.
+    """Delete a group and its role bindings.
 
     \b
     Example:
@@ -67,7 +67,7 @@ def delete_group(context: typer.Context, name: Name, output: Output = Format.TAB
 
 @app.command("members")
 def list_members(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """List the people in a group.
+    """List the members of a group.
 
     \b
     Example:
@@ -82,7 +82,7 @@ def list_members(context: typer.Context, name: Name, output: Output = Format.TAB
 def add_member(
     context: typer.Context, name: Name, email: Email, output: Output = Format.TABLE
 ) -> None:
-    """Put somebody into a group.
+    """Add a user to a group.
 
     \b
     Example:
@@ -95,7 +95,7 @@ def add_member(
 def remove_member(
     context: typer.Context, name: Name, email: Email, output: Output = Format.TABLE
 ) -> None:
-    """Take somebody out of a group.
+    """Remove a user from a group.
 
     \b
     Example:

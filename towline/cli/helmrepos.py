@@ -12,13 +12,13 @@ from towline.cli.session import Output, Search, connect, every, find_helm_reposi
 
 app = typer.Typer(no_args_is_help=True, help="Chart repositories and OCI registries.")
 
-Name = Annotated[str, typer.Argument(help="URL or id.")]
-Username = Annotated[str | None, typer.Option(help="To sign in with.")]
-PasswordFile = Annotated[Path | None, typer.Option(help="File that holds password or token.")]
+Name = Annotated[str, typer.Argument(help="URL or id of the chart repository.")]
+Username = Annotated[str | None, typer.Option(help="Username.")]
+PasswordFile = Annotated[Path | None, typer.Option(help="File containing the password or token.")]
 COLUMNS = (
     field("URL"),
     field("HEALTH"),
-    since("POLLED", "polledAt"),
+    since("LAST POLL", "polledAt"),
     field("ERROR"),
 )
 CHARTS = (field("CHART"), field("RANGE"), field("VERSION"), field("DIGEST"))
@@ -28,7 +28,7 @@ CHARTS = (field("CHART"), field("RANGE"), field("VERSION"), field("DIGEST"))
 def list_helm_repositories(
     context: typer.Context, query: Search = None, output: Output = Format.TABLE
 ) -> None:
-    """List places of charts.
+    """List chart repositories.
 
     \b
     Example:
@@ -41,7 +41,7 @@ def list_helm_repositories(
 def get_helm_repository(
     context: typer.Context, repository: Name, output: Output = Format.TABLE
 ) -> None:
-    """Show which charts are in use, and the newest version that each range allows.
+    """Show the charts in use, and the newest version that each range allows.
 
     \b
     Example:
@@ -60,10 +60,10 @@ def create_helm_repository(
     url: Annotated[str, typer.Argument(help="https://… or oci://…")],
     username: Username = None,
     password_file: PasswordFile = None,
-    project: Annotated[str | None, typer.Option(help="Project by name.")] = None,
+    project: Annotated[str | None, typer.Option(help="Name of the project.")] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Connect a place of charts.
+    """Add a chart repository.
 
     \b
     Example:
@@ -84,12 +84,12 @@ def create_helm_repository(
 def update_helm_repository(
     context: typer.Context,
     repository: Name,
-    url: Annotated[str | None, typer.Option(help="Where it is now.")] = None,
+    url: Annotated[str | None, typer.Option(help="New URL.")] = None,
     username: Username = None,
     password_file: PasswordFile = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Change where it is or how it is read; what is not told stays.
+    """Update only the given fields of a chart repository.
 
     \b
     Example:
@@ -110,7 +110,7 @@ def update_helm_repository(
 def delete_helm_repository(
     context: typer.Context, repository: Name, output: Output = Format.TABLE
 ) -> None:
-    """Disconnect it; services that use it must go first.
+    """Delete a chart repository that no service uses.
 
     \b
     Example:
@@ -126,7 +126,7 @@ def delete_helm_repository(
 def sync_helm_repository(
     context: typer.Context, repository: Name, output: Output = Format.TABLE
 ) -> None:
-    """Look for new versions now.
+    """Check for new chart versions now.
 
     \b
     Example:

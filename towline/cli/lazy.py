@@ -1,4 +1,4 @@
-"""Loading what is slow to import only when a command needs it, so that `--help` is quick."""
+"""Imports slow modules only when a command needs them, to keep `--help` fast."""
 
 import gc
 from importlib import import_module
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def load(module: str) -> Any:
-    """The module of this name.
+    """Imports a module and returns it.
 
-    Modules stay until the end: while they are loaded, and from then on, the collector of garbage
-    does not look through them.
+    Modules live until the process ends, so the garbage collector is off during the import and
+    ignores their objects afterwards.
     """
     gc.disable()
     try:

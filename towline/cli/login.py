@@ -31,13 +31,18 @@ def login(
     url: Annotated[str, typer.Argument(help="URL of the control plane.")],
     token_stdin: Annotated[bool, typer.Option(help="Read the token from standard input.")] = False,
     ca_file: Annotated[
-        Path | None, typer.Option(help="PEM file of the authority to trust; is remembered.")
+        Path | None,
+        typer.Option(help="CA certificate to trust (PEM file); saved with the context."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the context; the host without.")] = None,
-    web: Annotated[bool, typer.Option(help="Sign in with the browser of this machine.")] = False,
-    device: Annotated[bool, typer.Option(help="Sign in with a browser elsewhere.")] = False,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the context (default: the host).")
+    ] = None,
+    web: Annotated[bool, typer.Option(help="Sign in with the browser on this machine.")] = False,
+    device: Annotated[
+        bool, typer.Option(help="Sign in with a browser on another machine.")
+    ] = False,
 ) -> None:
-    """Sign in and remember it for the next commands and for kubectl.
+    """Sign in and save the token for later commands and for kubectl.
 
     \b
     Example:
@@ -62,9 +67,9 @@ def login(
 
 def logout(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="Context; the current one without.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Context (default: the current one).")] = None,
 ) -> None:
-    """Forget a token saved by login; it stays valid until `tokens delete`.
+    """Remove a saved token; it stays valid until `towline tokens delete`.
 
     \b
     Example:
@@ -79,33 +84,33 @@ def logout(
 
 
 def whoami(context: typer.Context, output: Output = Format.TABLE) -> None:
-    """Show as whom the commands act, in which groups and with which roles.
+    """Show the signed-in user, with groups and roles.
 
     \b
     Example:
       towline whoami
     """
     answer = connect(context).ask(documents.WHOAMI)
-    groups = [one["name"] for one in answer["myGroups"]]
+    groups = [group["name"] for group in answer["myGroups"]]
     me = {**answer["me"], "groups": groups, "access": answer["myAccess"]}
     show(me, _USER, output, "email")
     if output is Format.TABLE:
-        for one in answer["myAccess"]:
-            say(f"{one['role']} in {one['scope']}: {one['why']}")
+        for grant in answer["myAccess"]:
+            say(f"{grant['role']} in {grant['scope']}: {grant['why']}")
 
 
 def kubeconfig(
     context: typer.Context,
     handles: Annotated[
-        list[str] | None, typer.Argument(metavar="[HANDLE]...", help="Clusters.")
+        list[str] | None, typer.Argument(metavar="[HANDLE]...", help="Handles of clusters.")
     ] = None,
     every_cluster: Annotated[bool, typer.Option("--all", help="All clusters.")] = False,
-    merge: Annotated[bool, typer.Option(help="Into kubectl's own file.")] = False,
+    merge: Annotated[bool, typer.Option(help="Merge into the kubeconfig of kubectl.")] = False,
     embed_token: Annotated[
-        bool, typer.Option(help="Put the token into the file, instead of the login plugin.")
+        bool, typer.Option(help="Embed the token in the file instead of the login plugin.")
     ] = False,
 ) -> None:
-    """Print a kubeconfig for clusters behind the control plane, or merge it into kubectl's file.
+    """Print a kubeconfig for clusters, or merge it into kubectl's file.
 
     \b
     Example:
@@ -113,7 +118,7 @@ def kubeconfig(
       kubectl --context towline-dev get pods
     """
     if bool(handles) == every_cluster:
-        raise Invalid("name clusters, or say --all")
+        raise Invalid("specify clusters, or use --all")
     module = load("towline.kubeconfig")
     target = target_of(context)
     made = module.build(
@@ -124,16 +129,19 @@ def kubeconfig(
         return
     path = module.default_path()
     module.merge_into_file(path, made)
-    say(f"{len(made['contexts'])} contexts are in {path}")
+    count = len(made["contexts"])
+    say(f"merged {count} context{'' if count == 1 else 's'} into {path}")
 
 
 def sign_in_by_device(client: Any, *, open_browser: bool) -> str:
-    """A token, once somebody has let this machine in (RFC 8628). Forbidden: they have not."""
+    """Returns a token after a user approves this device (RFC 8628). Forbidden: not approved."""
     asked = client.post("/oauth/device/code", client_id=f"towline on {platform.node()}"[:80])
     if "device_code" not in asked:
-        raise Unavailable(f"{asked.get('error_description', 'no code was given')}")
+        raise Unavailable(
+            f"{asked.get('error_description', 'the control plane returned no device code')}"
+        )
     page = asked["verification_uri_complete"]
-    say(f"open {page} and compare the code: {asked['user_code']}")
+    say(f"open {page} and check that it shows the code {asked['user_code']}")
     if open_browser:
         load("webbrowser").open(page)
     interval, give_up = asked["interval"], monotonic() + asked["expires_in"]
@@ -147,17 +155,17 @@ def sign_in_by_device(client: Any, *, open_browser: bool) -> str:
             interval += 5
         elif answer.get("error") != "authorization_pending":
             raise Forbidden(str(answer.get("error_description") or answer.get("error")))
-    raise Forbidden("nobody let this machine in: begin anew")
+    raise Forbidden("sign-in was not approved in time; run `towline login` again")
 
 
 def _handles(context: typer.Context, handles: list[str] | None) -> list[str]:
     api = connect(context)
     if not handles:
-        return [one["handle"] for one in every(api, documents.CLUSTERS)]
-    return [find_cluster(api, one)["handle"] for one in handles]
+        return [cluster["handle"] for cluster in every(api, documents.CLUSTERS)]
+    return [find_cluster(api, handle)["handle"] for handle in handles]
 
 
 def _ask_token() -> str:
     if not sys.stdin.isatty():
-        raise Invalid("there is no terminal to ask for a token: use --token-stdin")
+        raise Invalid("cannot prompt for a token without a terminal; use --token-stdin")
     return getpass("Token: ").strip()

@@ -1,7 +1,7 @@
-"""Our own kinds as YAML: reading files and refusing what cannot be meant.
+"""Reads and validates manifests of Towline's own kinds.
 
 A document has `apiVersion: towline/v1`, a `kind`, and the fields of that kind; see `SHAPES`.
-Unknown fields are refused, so that a typing error never passes silently.
+Unknown fields are errors, so that a typo never passes silently.
 """
 
 import math
@@ -18,9 +18,9 @@ API_VERSION = "towline/v1"
 MOST_BYTES = 5 << 20
 _SUFFIXES = (".yaml", ".yml")
 
-# A shape is a type, [shape] for a list, a dict for an object, WORDS for any texts by name,
-# ANYTHING for what only the API judges.
-WORDS = "texts by name"
+# A shape is a type, [shape] for a list, a dict for an object, WORDS for a map of strings,
+# ANYTHING for a value that only the API validates.
+WORDS = "map of strings"
 ANYTHING = "any value"
 _SOURCE = {"env": str, "file": str}
 _HELM = {
@@ -47,7 +47,7 @@ _TEMPLATE = {
     "secrets": WORDS,
     "verification": pipelineplan.VERIFICATION,
 }
-# What all definitions of services for many clusters have.
+# Fields that all generators have.
 _DEFINITION = {
     "name": str,
     "project": str,
@@ -179,13 +179,13 @@ _TYPE_NAMES: Mapping[type, str] = {
     dict: "an object",
     list: "a list",
 }
-# What others refer to comes first.
+# In apply order: a kind comes after the kinds it refers to.
 KINDS = tuple(SHAPES)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One document; `place` names its file and number, `fields` has what was written."""
+    """One YAML document; `place` is its file and number, `fields` its content."""
 
     kind: str
     fields: Mapping[str, Any]
@@ -193,7 +193,7 @@ class Manifest:
 
     @property
     def label(self) -> str:
-        """How people name it: `Service dev/web`."""
+        """Name of the resource in messages: `Service dev/web`."""
         fields = self.fields
         if self.kind == "Service":
             return f"Service {fields['cluster']}/{fields['name']}"
@@ -201,25 +201,25 @@ class Manifest:
 
 
 def read_manifests(path: Path) -> list[Manifest]:
-    """The documents of a file, or of all YAML files below a folder, in the order of kinds.
+    """Reads a file, or all YAML files under a folder, and sorts the documents by kind.
 
-    Invalid: names the document and the field that cannot be meant.
+    Invalid: a document is wrong; the message names the document and the field.
     """
     if not path.exists():
-        raise Invalid(f"there is no file {path}")
+        raise Invalid(f"file {path} does not exist")
     files = [path]
     if path.is_dir():
-        files = sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES)
+        files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
     found = [manifest for file in files for manifest in _read(file)]
     if not found:
-        raise Invalid(f"{path} holds no document of {API_VERSION}")
-    return sorted(found, key=lambda one: KINDS.index(one.kind))
+        raise Invalid(f"{path} contains no {API_VERSION} documents")
+    return sorted(found, key=lambda manifest: KINDS.index(manifest.kind))
 
 
 def _read(path: Path) -> Iterator[Manifest]:
     yaml = load("yaml")
     if path.stat().st_size > MOST_BYTES:
-        raise Invalid(f"{path} has more than {MOST_BYTES:,} bytes")
+        raise Invalid(f"{path} is larger than {MOST_BYTES:,} bytes; split it into several files")
     try:
         documents = list(yaml.safe_load_all(path.read_text()))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -230,7 +230,7 @@ def _read(path: Path) -> Iterator[Manifest]:
             try:
                 manifest = _manifest(document, place)
             except RecursionError:
-                raise Invalid(f"{place} holds itself, by an alias") from None
+                raise Invalid(f"{place} contains itself through a YAML alias") from None
             yield manifest
 
 
@@ -239,42 +239,42 @@ def _manifest(document: Any, place: str) -> Manifest:
         raise Invalid(f"{place}: apiVersion is not {API_VERSION}")
     kind = document.get("kind")
     if kind not in SHAPES:
-        raise Invalid(f"{place}: kind {kind} is none of {', '.join(KINDS)}")
-    fields = {key: one for key, one in document.items() if key not in ("apiVersion", "kind")}
+        raise Invalid(f"{place}: unknown kind {kind!r}; expected one of {', '.join(KINDS)}")
+    fields = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
     _check(fields, SHAPES[kind], place, kind)
     if missing := [key for key in _NEEDED[kind] if key not in fields]:
-        raise Invalid(f"{place}: {kind} has no {missing[0]}")
+        raise Invalid(f"{place}: {kind} requires the field {missing[0]}")
     return Manifest(kind, fields, place)
 
 
 def _check(value: Any, shape: Any, place: str, where: str) -> None:
     if isinstance(shape, Mapping):
         _check_type(value, dict, place, where)
-        for key, one in value.items():
+        for key, part in value.items():
             if key not in shape:
                 raise Invalid(f"{place}: {where} has no field {key}")
-            _check(one, shape[key], place, f"{where}.{key}")
+            _check(part, shape[key], place, f"{where}.{key}")
     elif isinstance(shape, list):
         _check_type(value, list, place, where)
-        for number, one in enumerate(value):
-            _check(one, shape[0], place, f"{where}[{number}]")
+        for number, item in enumerate(value):
+            _check(item, shape[0], place, f"{where}[{number}]")
     elif shape == ANYTHING:
         _check_numbers(value, place, where)
     elif shape == WORDS:
         _check_type(value, dict, place, where)
-        for key, one in value.items():
-            _check_type(one, str, place, f"{where}.{key}")
+        for key, text in value.items():
+            _check_type(text, str, place, f"{where}.{key}")
     else:
         _check_type(value, shape, place, where)
 
 
 def _check_numbers(value: Any, place: str, where: str) -> None:
-    """Infinite ones and what is none: YAML has them, JSON has not."""
+    """Rejects infinity and NaN: YAML allows them, JSON does not."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise Invalid(f"{place}: {where} is {value}: give a finite number")
+        raise Invalid(f"{place}: {where} is {value}; use a finite number")
     if isinstance(value, dict | list):
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            _check_numbers(one, place, f"{where}.{key}")
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            _check_numbers(part, place, f"{where}.{key}")
 
 
 def _check_type(value: Any, wanted: type, place: str, where: str) -> None:

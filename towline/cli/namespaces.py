@@ -1,4 +1,4 @@
-"""`towline namespaces …`; `towline apply` makes and changes them."""
+"""`towline namespaces …`; `towline apply` creates and updates managed namespaces."""
 
 import typer
 
@@ -7,7 +7,7 @@ from towline.cli.fleetdocuments import NAMESPACES
 from towline.cli.output import Format
 from towline.cli.session import Output, Search
 
-app = typer.Typer(no_args_is_help=True, help="Namespaces that many clusters have.")
+app = typer.Typer(no_args_is_help=True, help="Managed namespaces: one namespace on many clusters.")
 
 
 @app.command("list")
@@ -25,7 +25,7 @@ def list_namespaces(
 
 @app.command("services")
 def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """List the services that come from it.
+    """List the services of a managed namespace.
 
     \b
     Example:
@@ -38,7 +38,7 @@ def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE
 def sync(
     context: typer.Context, name: Name, confirm: Confirm = 0, output: Output = Format.TABLE
 ) -> None:
-    """Look at it now.
+    """Sync now.
 
     \b
     Example:
@@ -49,7 +49,7 @@ def sync(
 
 @app.command("delete")
 def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """Delete it; its services go as its policy says.
+    """Delete a managed namespace; its policy decides what happens to its services.
 
     \b
     Example:

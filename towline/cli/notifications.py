@@ -11,7 +11,7 @@ from towline.cli import documents
 from towline.cli.output import Format, field, show
 from towline.cli.session import Api, Json, Output, Search, connect, every, find_repository
 
-app = typer.Typer(no_args_is_help=True, help="Who is told of what, and what became of it.")
+app = typer.Typer(no_args_is_help=True, help="Notifications, sinks, routers and deliveries.")
 
 _SINKS = (
     field("NAME"),
@@ -40,7 +40,7 @@ _DELIVERIES = (
 
 
 class SinkType(StrEnum):
-    """How a sink wants to be told."""
+    """Protocol of a sink."""
 
     WEBHOOK = "webhook"
     SLACK = "slack"
@@ -51,7 +51,7 @@ class SinkType(StrEnum):
 
 
 class Severity(StrEnum):
-    """The least that is passed on."""
+    """Lowest severity that a router forwards."""
 
     INFO = "info"
     WARNING = "warning"
@@ -59,7 +59,7 @@ class Severity(StrEnum):
 
 
 class AuditKind(StrEnum):
-    """Rows of the audit trail."""
+    """Kinds of audit rows."""
 
     CHANGE = "change"
     SIGN_IN = "sign-in"
@@ -68,7 +68,7 @@ class AuditKind(StrEnum):
 
 
 class State(StrEnum):
-    """What became of a delivery."""
+    """State of a delivery."""
 
     WAITING = "waiting"
     DONE = "done"
@@ -76,13 +76,13 @@ class State(StrEnum):
 
 
 Project = Annotated[
-    str | None, typer.Option(help="Id of its project; without one, the installation's.")
+    str | None, typer.Option(help="Id of the project (default: the whole installation).")
 ]
 
 
 @app.command("list")
 def list_news(context: typer.Context, query: Search = None, output: Output = Format.TABLE) -> None:
-    """Show the newest things that people may want to know.
+    """Show the newest notifications.
 
     \b
     Example:
@@ -94,7 +94,7 @@ def list_news(context: typer.Context, query: Search = None, output: Output = For
 
 @app.command("sinks")
 def list_sinks(context: typer.Context, query: Search = None, output: Output = Format.TABLE) -> None:
-    """List where notifications are sent.
+    """List notification sinks.
 
     \b
     Example:
@@ -107,24 +107,26 @@ def list_sinks(context: typer.Context, query: Search = None, output: Output = Fo
 def set_sink(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the sink.")],
-    type: Annotated[SinkType, typer.Option(help="How it wants to be told.")],
+    type: Annotated[SinkType, typer.Option(help="Protocol of the sink.")],
     url_file: Annotated[
-        Path | None, typer.Option(help="File with its URL, which may be a secret; - for stdin.")
+        Path | None, typer.Option(help="File containing the URL; - reads standard input.")
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help="File with a token that may write commit statuses.")
+        Path | None,
+        typer.Option(help="File containing a token with permission to write commit statuses."),
     ] = None,
     repository: Annotated[
-        str | None, typer.Option(help="URL of the repository whose commits get statuses.")
+        str | None, typer.Option(help="URL of the repository for commit statuses.")
     ] = None,
-    api_url: Annotated[str | None, typer.Option(help="API of the repository's host.")] = None,
+    api_url: Annotated[str | None, typer.Option(help="API URL of the Git host.")] = None,
     audit: Annotated[
-        list[AuditKind] | None, typer.Option(help="Forward audit rows of this kind too.")
+        list[AuditKind] | None,
+        typer.Option(help="Also forward audit rows of this kind; repeatable."),
     ] = None,
     project: Project = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Create a sink, or change the one of this name. A signing secret is shown once.
+    """Create or update a sink. A signing secret is shown only once.
 
     \b
     Example:
@@ -136,11 +138,11 @@ def set_sink(
     api = connect(context)
     attributes: Json = {"name": name, "type": type.name, "projectId": project}
     if audit is not None:
-        attributes["audit"] = [one.name for one in audit]
+        attributes["audit"] = [kind.name for kind in audit]
     url, token = _text(url_file), _text(token_file)
     if type in (SinkType.GITHUB, SinkType.GITLAB):
         if repository is None:
-            raise Invalid("is needed for commit statuses", field="--repository")
+            raise Invalid("is required for commit statuses", field="--repository")
         of = find_repository(api, repository)["id"]
         own: Json = {"commitStatus": {"repositoryId": of, "token": token, "apiUrl": api_url}}
     else:
@@ -149,7 +151,7 @@ def set_sink(
     made = api.ask(documents.SET_SINK, attributes=attributes)["upsertNotificationSink"]
     show(made, _SINKS, output, "name")
     if made["signingSecret"] and output is Format.TABLE:
-        print(f"signing secret, shown only now: {made['signingSecret']}")
+        print(f"signing secret, shown only once: {made['signingSecret']}")
 
 
 @app.command("delete-sink")
@@ -158,7 +160,7 @@ def delete_sink(
     name: Annotated[str, typer.Argument(help="Name of the sink.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Delete a sink that no router names.
+    """Delete a sink that no router uses.
 
     \b
     Example:
@@ -175,7 +177,7 @@ def test_sink(
     name: Annotated[str, typer.Argument(help="Name of the sink.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Send a notification to a sink; `deliveries` tells what became of it.
+    """Send a test notification to a sink; see `deliveries` for the result.
 
     \b
     Example:
@@ -190,7 +192,7 @@ def test_sink(
 def list_routers(
     context: typer.Context, query: Search = None, output: Output = Format.TABLE
 ) -> None:
-    """List which notifications go where.
+    """List notification routers.
 
     \b
     Example:
@@ -203,16 +205,19 @@ def list_routers(
 def set_router(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the router.")],
-    sink: Annotated[list[str], typer.Option(help="Name of a sink; may be repeated.")],
+    sink: Annotated[list[str], typer.Option(help="Name of a sink; repeatable.")],
     event: Annotated[
-        list[str] | None, typer.Option(help="Like service.failed or service.*; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Event, such as service.failed or service.*; repeatable."),
     ] = None,
-    severity: Annotated[Severity, typer.Option(help="The least that matters.")] = Severity.INFO,
-    regex: Annotated[str | None, typer.Option(help="Only subjects that hold this.")] = None,
+    severity: Annotated[Severity, typer.Option(help="Minimum severity.")] = Severity.INFO,
+    regex: Annotated[
+        str | None, typer.Option(help="Only subjects that match this regular expression.")
+    ] = None,
     project: Project = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Create a router, or change the one of this name.
+    """Create or update a router.
 
     \b
     Example:
@@ -223,7 +228,7 @@ def set_router(
     attributes: Json = {
         "name": name,
         "events": event or ["*"],
-        "routerSinks": [{"sinkId": _sink(api, one)["id"]} for one in sink],
+        "routerSinks": [{"sinkId": _sink(api, name)["id"]} for name in sink],
         "filters": [{"regex": regex}] if regex else [],
         "severity": severity.name,
         "projectId": project,
@@ -254,11 +259,11 @@ def delete_router(
 def list_deliveries(
     context: typer.Context,
     state: Annotated[
-        State | None, typer.Option(help="Only those; dead ones were given up.")
+        State | None, typer.Option(help="Filter by state; dead deliveries are no longer retried.")
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Show what became of notifications on their way to sinks.
+    """Show deliveries of notifications to sinks.
 
     \b
     Example:
@@ -275,7 +280,7 @@ def resend(
     id: Annotated[str, typer.Argument(help="Id of the delivery.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Try a delivery anew.
+    """Retry a delivery.
 
     \b
     Example:
@@ -290,14 +295,14 @@ def _sink(api: Api, name: str) -> Json:
 
 
 def _named(api: Api, document: str, what: str, name: str) -> Json:
-    found = [one for one in every(api, document, q=name) if one["name"] == name]
+    found = [row for row in every(api, document, q=name) if row["name"] == name]
     if not found:
         raise NotFound(f"could not find {what} {name}")
     return found[0]
 
 
 def _text(path: Path | None) -> str | None:
-    """What a file holds; secrets never stand in a command line."""
+    """Reads a file or standard input; secrets never appear on a command line."""
     if path is None:
         return None
     if str(path) == "-":

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON, YAML and names for programs."""
+"""Output of commands: tables for people; JSON, YAML and names for programs."""
 
 import json
 import os
@@ -17,8 +17,8 @@ from towline.cli.lazy import load
 Row = Mapping[str, Any]
 MOST_CELL = 60
 
-# C0 and C1 controls but for tab and line feed, and what turns the direction of text: names, URLs
-# and messages come from elsewhere, and a terminal would obey them.
+# C0 and C1 controls except tab and line feed, and bidirectional controls: names, URLs and messages
+# are untrusted, and a terminal would interpret them.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -35,7 +35,7 @@ _COLOURS = {
 
 
 class Format(StrEnum):
-    """How to print."""
+    """Output format."""
 
     TABLE = "table"
     JSON = "json"
@@ -45,14 +45,14 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its title, and what a row has there."""
+    """A column of a table: its title, and its value for a row."""
 
     title: str
     cell: Callable[[Row], object]
 
 
 def field(title: str, *path: str) -> Column:
-    """A column with the value at a path of keys; the title in lower case without a path."""
+    """Column with the value at a path of keys (default: the title in lower case)."""
     keys = path or (title.lower(),)
 
     def cell(row: Row) -> object:
@@ -65,17 +65,17 @@ def field(title: str, *path: str) -> Column:
 
 
 def since(title: str, key: str) -> Column:
-    """A column with the age of a time."""
+    """Column with the age of a time."""
     return Column(title, lambda row: age(row.get(key)))
 
 
 def amount(title: str, key: str) -> Column:
-    """A column with a number of bytes."""
+    """Column with a number of bytes."""
     return Column(title, lambda row: _in_bytes(row.get(key)))
 
 
 def show(rows: Sequence[Row] | Row, columns: Sequence[Column], form: Format, name: str) -> None:
-    """Print rows, or one thing, as asked; `name` is the key of what NAME prints."""
+    """Prints rows, or one row, in a format; `name` is the key that `Format.NAME` prints."""
     many = [rows] if isinstance(rows, Mapping) else list(rows)
     if form is Format.JSON:
         print(printable(json.dumps(rows, indent=2, ensure_ascii=False)))
@@ -88,7 +88,7 @@ def show(rows: Sequence[Row] | Row, columns: Sequence[Column], form: Format, nam
 
 
 def table(rows: Sequence[Row], columns: Sequence[Column]) -> list[str]:
-    """Aligned lines, the titles first; cells are cut only on a terminal."""
+    """Formats aligned lines, titles first; truncates cells only on a terminal."""
     cells = [[_text(column.cell(row)) for column in columns] for row in rows]
     if is_terminal():
         cells = [[_cut(cell) for cell in row] for row in cells]
@@ -99,17 +99,17 @@ def table(rows: Sequence[Row], columns: Sequence[Column]) -> list[str]:
 
 
 def say(text: str) -> None:
-    """Tell people something beside the result: goes to standard error."""
+    """Prints a message to standard error, apart from the result."""
     print(printable(text), file=sys.stderr)
 
 
 def printable(text: str) -> str:
-    """Text that no terminal obeys: control characters as `\\u001b`, which JSON reads alike."""
+    """Escapes control characters as `\\u001b`, which JSON reads as the same text."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def age(moment: str | None) -> str:
-    """How long ago an RFC 3339 time is, in its largest unit; `never` for none."""
+    """Age of an RFC 3339 time in its largest unit; `never` for None."""
     if moment is None:
         return "never"
     then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
@@ -131,24 +131,24 @@ def _in_bytes(count: float | None) -> str:
 
 
 def short(sha: str | None) -> str:
-    """A commit or digest as people read it."""
+    """First 10 characters of a commit or digest."""
     return (sha or "").removeprefix("sha256:")[:10]
 
 
 def is_terminal() -> bool:
-    """Whether a person looks at standard output."""
+    """Returns true if standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def colour(text: str, name: str | None = None, *, bold: bool = False) -> str:
-    """Printable text, coloured on a terminal unless NO_COLOR is set."""
+    """Escapes text, and colours it on a terminal unless NO_COLOR is set."""
     text = printable(text)
     plain = not is_terminal() or bool(os.environ.get("NO_COLOR"))
     return text if plain else typer.style(text, fg=name, bold=bold or None)
 
 
 def _yaml(rows: Sequence[Row] | Row) -> str:
-    """YAML that holds no controls: all that is not ASCII is escaped where there would be some."""
+    """Formats YAML; escapes all non-ASCII characters if the text has control characters."""
     dump = load("yaml").safe_dump
     text = dump(rows, sort_keys=False, allow_unicode=True)
     return dump(rows, sort_keys=False) if _CONTROLS.search(text) else text

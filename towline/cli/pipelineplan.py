@@ -1,4 +1,4 @@
-"""Pipelines as manifests declare them: what the API is given, and how both are compared."""
+"""Converts pipeline manifests to API attributes, and compares them with the API's state."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -90,7 +90,7 @@ SHAPE: Mapping[str, Any] = {
             "services": [str],
             "serviceNames": [str],
             "selector": {
-                "tags": "texts by name",
+                "tags": "map of strings",
                 "distro": str,
                 "project": str,
                 "groups": [str],
@@ -122,7 +122,7 @@ SHAPE: Mapping[str, Any] = {
         }
     ],
 }
-# What the API takes where a manifest says nothing.
+# Defaults of the API for omitted fields.
 _DEFAULTS: Json = {
     "quorum": 1,
     "notAuthor": True,
@@ -152,39 +152,39 @@ _JOB_SECONDS = 3600
 def attributes_of(
     fields: Mapping[str, Any], ids: Ids, service: Look, secret: Callable[[Any], str | None]
 ) -> Json:
-    """PipelineAttributes of a manifest; `service` gives ids, `secret` what a source holds."""
+    """Builds `PipelineAttributes`; `service` looks up ids, `secret` reads secret sources."""
     return {
-        "stages": [_stage(one, ids, service, secret) for one in fields["stages"]],
+        "stages": [_stage(stage, ids, service, secret) for stage in fields["stages"]],
         "edges": [
-            {**edge, "gates": [_gate(one, ids, secret) for one in edge.get("gates", ())]}
+            {**edge, "gates": [_gate(gate, ids, secret) for gate in edge.get("gates", ())]}
             for edge in fields.get("edges", ())
         ],
         "onCommit": fields.get("onCommit", True),
-        "triggers": [_trigger(one, secret) for one in fields.get("triggers", ())],
+        "triggers": [_trigger(trigger, secret) for trigger in fields.get("triggers", ())],
     }
 
 
 def as_meant(fields: Mapping[str, Any], ids: Ids, service: Look) -> Json:
-    """A manifest in the form in which it is compared: by ids, without defaults."""
+    """Converts a manifest to the form for comparison: with ids, without defaults."""
     attributes = attributes_of(fields, ids, service, lambda _: None)
-    stages = {one["name"]: _compared(one) for one in attributes["stages"]}
+    stages = {stage["name"]: _compared(stage) for stage in attributes["stages"]}
     edges = {
-        f"{one['from']} to {one['to']}": {gate["name"]: _meant(gate) for gate in one["gates"]}
-        for one in attributes["edges"]
+        f"{edge['from']} to {edge['to']}": {gate["name"]: _meant(gate) for gate in edge["gates"]}
+        for edge in attributes["edges"]
     }
-    triggers = {one["name"]: _meant(one) for one in attributes["triggers"]}
+    triggers = {trigger["name"]: _meant(trigger) for trigger in attributes["triggers"]}
     return {"stages": stages, "edges": edges} | _begun(attributes["onCommit"], triggers)
 
 
 def _begun(on_commit: bool, triggers: Json) -> Json:
-    """How releases begin, without what is the default."""
+    """Settings that start releases, without defaults."""
     return _trimmed({"onCommit": on_commit, "triggers": triggers})
 
 
 def as_written(pipeline: Json) -> Json:
-    """A pipeline of the API in the same form."""
+    """Converts a pipeline of the API to the same form."""
     return {
-        "stages": {one["name"]: _compared(_written_stage(one)) for one in pipeline["stages"]},
+        "stages": {stage["name"]: _compared(_written_stage(stage)) for stage in pipeline["stages"]},
         "edges": {
             f"{edge['from']['name']} to {edge['to']['name']}": {
                 gate["name"]: _meant({**json.loads(gate["settings"]), "type": gate["type"]})
@@ -197,9 +197,11 @@ def as_written(pipeline: Json) -> Json:
 
 def _written_triggers(pipeline: Json) -> Json:
     triggers = {}
-    for one in pipeline.get("triggers", ()):
-        git = {"git": json.loads(one["git"])} if one["git"] else {}
-        triggers[one["name"]] = _meant({**json.loads(one["settings"]), **git, "type": one["type"]})
+    for trigger in pipeline.get("triggers", ()):
+        git = {"git": json.loads(trigger["git"])} if trigger["git"] else {}
+        triggers[trigger["name"]] = _meant(
+            {**json.loads(trigger["settings"]), **git, "type": trigger["type"]}
+        )
     return triggers
 
 
@@ -214,13 +216,13 @@ def _stage(
 ) -> Json:
     given: Json = {key: fields[key] for key in ("name", "serviceNames") if key in fields}
     if "services" in fields:
-        given["services"] = [{"serviceId": service(one)} for one in fields["services"]]
+        given["services"] = [{"serviceId": service(member)} for member in fields["services"]]
     if "selector" in fields:
         given["selector"] = _selector(fields["selector"], ids)
     if "rollout" in fields:
         rollout = dict(fields["rollout"])
         if "groups" in rollout:
-            rollout["groups"] = [ids.group(one) for one in rollout["groups"]]
+            rollout["groups"] = [ids.group(group) for group in rollout["groups"]]
         given["rollout"] = rollout
     if "verificationSeconds" in fields:
         given["verification"] = {"soakSeconds": fields["verificationSeconds"]}
@@ -240,9 +242,11 @@ def _selector(fields: Mapping[str, Any], ids: Ids) -> Json:
     if "project" in fields:
         selector["projectId"] = ids.project(fields["project"])
     if "groups" in fields:
-        selector["groupIds"] = [ids.group(one) for one in fields["groups"]]
+        selector["groupIds"] = [ids.group(group) for group in fields["groups"]]
     if "ignoreClusters" in fields:
-        selector["ignoredClusterIds"] = [ids.cluster(one) for one in fields["ignoreClusters"]]
+        selector["ignoredClusterIds"] = [
+            ids.cluster(cluster) for cluster in fields["ignoreClusters"]
+        ]
     return selector
 
 
@@ -262,12 +266,12 @@ def _gate(fields: Mapping[str, Any], ids: Ids, secret: Callable[[Any], str | Non
         plain = secret(gate.pop("secret"))
         gate |= {"secret": plain} if plain else {}
     if "steps" in gate:
-        gate["steps"] = [_gate(one, ids, secret) for one in gate["steps"]]
+        gate["steps"] = [_gate(step, ids, secret) for step in gate["steps"]]
     return gate
 
 
 def _placed(fields: Mapping[str, Any], ids: Ids) -> Json:
-    """With the id of the cluster that is named."""
+    """Replaces the handle of a cluster with its id."""
     rest = {key: value for key, value in fields.items() if key != "cluster"}
     if "cluster" not in fields:
         return rest
@@ -291,14 +295,14 @@ def _written_stage(stage: Json) -> Json:
 def _compared(stage: Mapping[str, Any]) -> Json:
     named = {key: value for key, value in stage.items() if key != "name"}
     if "services" in named:
-        named["services"] = [one["serviceId"] for one in named["services"]]
+        named["services"] = [service["serviceId"] for service in named["services"]]
     if "workflow" in named:
         named["workflow"] = _meant(named["workflow"])
     return _trimmed(named)
 
 
 def _meant(gate: Mapping[str, Any]) -> Json:
-    """A gate without its name and what is the default; times and jobs as the API tells them."""
+    """Normalizes a gate: drops name and defaults, formats times and jobs as the API does."""
     told = {key: value for key, value in gate.items() if key != "name"}
     if "job" in told:
         job = dict(told["job"])
@@ -306,22 +310,23 @@ def _meant(gate: Mapping[str, Any]) -> Json:
             job["manifest"] = _loaded(job["manifest"])
         if job.get("timeoutSeconds") == _JOB_SECONDS:
             del job["timeoutSeconds"]
-        # A manifest is compared as a whole, so that nothing in it counts as a default.
+        # Compares the manifest as one text, so that none of its fields is dropped as a default.
         told["job"] = job | {"manifest": json.dumps(job["manifest"], sort_keys=True)}
     if "calendar" in told:
         told.update(_calendar(told.pop("calendar")))
     if "steps" in told:
-        told["steps"] = {one["name"]: _meant(one) for one in told["steps"]}
+        told["steps"] = {step["name"]: _meant(step) for step in told["steps"]}
     return _trimmed(told)
 
 
 def _calendar(fields: Mapping[str, Any]) -> Json:
     hours = [
-        {**one, "begin": _clock(one.get("begin")), "end": _clock(one.get("end"))}
-        for one in fields.get("hours", ())
+        {**hours, "begin": _clock(hours.get("begin")), "end": _clock(hours.get("end"))}
+        for hours in fields.get("hours", ())
     ]
     freezes = [
-        {key: _moment(value) for key, value in one.items()} for one in fields.get("freezes", ())
+        {key: _moment(value) for key, value in freeze.items()}
+        for freeze in fields.get("freezes", ())
     ]
     return {"calendar": {**fields, "hours": hours, "freezes": freezes}}
 
@@ -335,12 +340,12 @@ def _moment(text: str) -> str:
 
 
 def _trimmed(value: Any, name: str = "") -> Any:
-    """Without what is empty or the default."""
+    """Drops empty values and defaults."""
     if isinstance(value, Mapping):
-        parts = {key: _trimmed(one, key) for key, one in value.items()}
+        parts = {key: _trimmed(part, key) for key, part in value.items()}
         return {k: v for k, v in parts.items() if v not in (None, "", [], {}) and not _usual(k, v)}
     if isinstance(value, list | tuple):
-        return [_trimmed(one, name) for one in value]
+        return [_trimmed(item, name) for item in value]
     return value
 
 
@@ -354,4 +359,4 @@ def _loaded(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError:
-        raise Invalid("the manifest of a job is not JSON") from None
+        raise Invalid("the manifest of a job gate is not valid JSON") from None

@@ -12,17 +12,17 @@ from towline.cli.output import Column, Format, Row, field, printable, say, short
 from towline.cli.plan import Planner
 from towline.cli.session import Api, Json, Output, Search, connect, every, find_pipeline
 
-app = typer.Typer(no_args_is_help=True, help="How releases walk through the fleet.")
+app = typer.Typer(no_args_is_help=True, help="Pipelines: promote releases from stage to stage.")
 
 Name = Annotated[str, typer.Argument(help="Name or id of the pipeline.")]
 GateName = Annotated[
-    str | None, typer.Argument(help="Name or id of the gate; the one that waits, if not given.")
+    str | None, typer.Argument(help="Name or id of the gate (default: the only waiting gate).")
 ]
-Comment = Annotated[str, typer.Option("-m", "--comment", help="For those who read it later.")]
+Comment = Annotated[str, typer.Option("-m", "--comment", help="Comment, kept in the history.")]
 COLUMNS = (
     field("NAME"),
-    Column("STAGES", lambda row: " → ".join(_stage(one) for one in row["stages"])),
-    Column("WAITS", lambda row: row["paused"] or "; ".join(_waits(row))),
+    Column("STAGES", lambda row: " → ".join(_stage(stage) for stage in row["stages"])),
+    Column("WAITING FOR", lambda row: row["paused"] or "; ".join(_waits(row))),
 )
 _STAGES = (
     field("STAGE", "name"),
@@ -30,22 +30,22 @@ _STAGES = (
     Column("RELEASE", lambda row: (row["release"] or {}).get("id", "")),
     Column("ROLLED OUT", lambda row: _rolled_out(row["rollout"])),
     Column("COMMIT", lambda row: ", ".join(_commits(row["release"]))),
-    Column("IN GIT", lambda row: _change(row["change"])),
+    Column("GIT CHANGE", lambda row: _change(row["change"])),
     Column("SERVICES", lambda row: ", ".join(_services(row))),
     Column("REASON", lambda row: row["hold"] or row["rollout"]["reason"] or row["reason"]),
 )
 _STEPS = (
     field("STAGE"),
     field("RELEASE", "releaseId"),
-    Column("WAS", lambda row: row["was"] or "not"),
-    Column("WOULD HAVE BEEN", lambda row: row["would"] or "not"),
+    Column("ACTUAL", lambda row: row["was"] or "not deployed"),
+    Column("SIMULATED", lambda row: row["would"] or "not deployed"),
 )
 _TRIGGERS = (
     field("TRIGGER", "name"),
     field("TYPE"),
     field("STATE"),
-    field("FOUND", "value"),
-    since("CHECKED", "checkedAt"),
+    field("LAST VALUE", "value"),
+    since("LAST CHECK", "checkedAt"),
     Column("REASON", lambda row: row["error"] or _change(row["change"]) or row["reason"]),
 )
 _REFUSED = (field("REVISION"), field("REASON"), field("BY", "actor"), since("SINCE", "insertedAt"))
@@ -74,7 +74,7 @@ def list_pipelines(
 
 @app.command("get")
 def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format.TABLE) -> None:
-    """Show stages, gates, and what waits at them.
+    """Show the stages and gates of a pipeline, and waiting releases.
 
     \b
     Example:
@@ -101,26 +101,28 @@ def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format
         show(gates, _GATES, output, "name")
     if found["history"]:
         print()
-        columns = (since("WHEN", "at"), field("WHERE", "place"), field("RELEASE", "releaseId"))
+        columns = (since("AGE", "at"), field("STAGE", "place"), field("RELEASE", "releaseId"))
         rows = found["history"][-10:]
-        show(rows, (*columns, field("WHAT", "text"), field("BY", "actor")), output, "text")
+        show(rows, (*columns, field("EVENT", "text"), field("BY", "actor")), output, "text")
 
 
 @app.command("apply")
 def apply_pipeline(
     context: typer.Context,
-    file: Annotated[Path, typer.Option("-f", "--file", help="YAML of kind Pipeline.")],
-    dry_run: Annotated[bool, typer.Option(help="Only tell what would change.")] = False,
+    file: Annotated[Path, typer.Option("-f", "--file", help="YAML file of kind Pipeline.")],
+    dry_run: Annotated[bool, typer.Option(help="Print the changes without making them.")] = False,
 ) -> None:
-    """Create or change pipelines from a file.
+    """Create or update pipelines from a file.
 
     \b
     Example:
       towline pipelines apply -f shop.yaml
     """
     manifests = read_manifests(file)
-    if strange := next((one for one in manifests if one.kind != "Pipeline"), None):
-        raise Invalid(f"{strange.place} is a {strange.kind}: use `towline apply`")
+    if strange := next((manifest for manifest in manifests if manifest.kind != "Pipeline"), None):
+        raise Invalid(
+            f"{strange.place} is of kind {strange.kind}, not Pipeline; use `towline apply`"
+        )
     planner = Planner(connect(context), dry_run=dry_run)
     for manifest in manifests:
         print(*planner.apply(manifest), sep="\n")
@@ -132,12 +134,12 @@ def approve(
     pipeline: Name,
     gate: GateName = None,
     release: Annotated[
-        str | None, typer.Option(help="Only if this release waits there; see `get`.")
+        str | None, typer.Option(help="Approve only if this release is waiting; see `get`.")
     ] = None,
     comment: Comment = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Approve what waits at a gate; the digests approved are printed.
+    """Approve the release that waits at a gate; prints the approved digests.
 
     \b
     Example:
@@ -147,11 +149,19 @@ def approve(
     edge, found = find_gate(find_pipeline(api, pipeline), gate)
     waiting = (edge["release"] or {}).get("id")
     if release is not None and release != waiting:
-        raise Conflict(f"release {waiting or 'none'} waits at {found['name']}, not {release}")
-    digests = [{"serviceId": one["serviceId"], "digest": one["digest"]} for one in edge["digests"]]
+        raise Conflict(
+            f"release {release} is not waiting at gate {found['name']}; "
+            f"waiting there: {waiting or 'none'}"
+        )
+    digests = [
+        {"serviceId": shown["serviceId"], "digest": shown["digest"]} for shown in edge["digests"]
+    ]
     done = api.ask(documents.APPROVE_GATE, id=found["id"], digests=digests, comment=comment)
-    for one in edge["digests"]:
-        say(f"approved {short(one['sha'])} with {one['digest']} for service {one['serviceId']}")
+    for shown in edge["digests"]:
+        say(
+            f"approved {short(shown['sha'])} with {shown['digest']} "
+            f"for service {shown['serviceId']}"
+        )
     show(done["approveGate"], COLUMNS, output, "name")
 
 
@@ -163,7 +173,7 @@ def reject(
     comment: Comment = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Stop the release that waits at a gate.
+    """Reject the release that waits at a gate.
 
     \b
     Example:
@@ -182,7 +192,7 @@ def retry(
     stage: Annotated[str, typer.Argument(help="Name of the stage.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Try again what was refused or has failed in a stage.
+    """Retry a stage whose release failed or was rejected.
 
     \b
     Example:
@@ -198,10 +208,12 @@ def retry(
 def pause(
     context: typer.Context,
     pipeline: Name,
-    reason: Annotated[str, typer.Option("-m", "--reason", help="For those who wait.")] = "",
+    reason: Annotated[
+        str, typer.Option("-m", "--reason", help="Reason, shown while the pipeline waits.")
+    ] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Let nothing enter a stage until `resume`.
+    """Pause a pipeline: no release enters a stage until `resume`.
 
     \b
     Example:
@@ -216,21 +228,21 @@ def pause(
 @app.command("what-if")
 def what_if(
     context: typer.Context,
-    file: Annotated[Path, typer.Option("-f", "--file", help="YAML of kind Pipeline.")],
-    since: Annotated[str, typer.Option(help="Its beginning, like 2026-01-01T00:00Z.")],
-    until: Annotated[str, typer.Option(help="The end of the window.")],
+    file: Annotated[Path, typer.Option("-f", "--file", help="YAML file of kind Pipeline.")],
+    since: Annotated[str, typer.Option(help="Start of the window, such as 2026-01-01T00:00Z.")],
+    until: Annotated[str, typer.Option(help="End of the window.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Tell what a pipeline would have done in a past window with the gates of a file.
+    """Simulate a past time window with the gates of a file.
 
     \b
     Example:
       towline pipelines what-if -f stricter.yaml --since 2026-01-01T00:00Z --until 2026-01-08T00:00Z
     """
     api = connect(context)
-    manifests = [one for one in read_manifests(file) if one.kind == "Pipeline"]
+    manifests = [manifest for manifest in read_manifests(file) if manifest.kind == "Pipeline"]
     if len(manifests) != 1:
-        raise Invalid(f"{file} has {len(manifests)} pipelines: what-if takes one")
+        raise Invalid(f"{file} contains {len(manifests)} pipelines; what-if needs exactly one")
     (manifest,) = manifests
     attributes = Planner(api, dry_run=True).pipeline_attributes(manifest.fields)
     found = find_pipeline(api, manifest.fields["name"])
@@ -239,8 +251,8 @@ def what_if(
     if output is not Format.TABLE:
         return show(told, _STEPS, output, "stage")
     show(told["steps"], _STEPS, output, "stage")
-    for one in told["waiting"]:
-        say(f"{one['releaseId']} would wait before {one['stage']}: {one['reason']}")
+    for release in told["waiting"]:
+        say(f"{release['releaseId']} would wait before {release['stage']}: {release['reason']}")
 
 
 @app.command("skip")
@@ -248,10 +260,10 @@ def skip(
     context: typer.Context,
     pipeline: Name,
     gate: Annotated[str, typer.Argument(help="Name or id of the gate.")],
-    reason: Annotated[str, typer.Option("-m", "--reason", help="Why; kept in the history.")],
+    reason: Annotated[str, typer.Option("-m", "--reason", help="Reason, kept in the history.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Let the release that waits at a gate pass without its answer.
+    """Skip a gate for the release that waits there.
 
     \b
     Example:
@@ -269,12 +281,14 @@ def answer(
     context: typer.Context,
     pipeline: Name,
     gate: Annotated[str, typer.Argument(help="Name or id of the gate.")],
-    release: Annotated[str, typer.Option(help="The release that was judged.")],
-    passed: Annotated[bool, typer.Option("--passed/--failed", help="What came out.")],
-    reason: Annotated[str, typer.Option("-m", "--reason", help="For those who read it.")] = "",
+    release: Annotated[str, typer.Option(help="Release that the result is for.")],
+    passed: Annotated[bool, typer.Option("--passed/--failed", help="Result of the gate.")],
+    reason: Annotated[
+        str, typer.Option("-m", "--reason", help="Reason, kept in the history.")
+    ] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Decide at an EXTERNAL gate, signed in as the account that it names.
+    """Report the result of an EXTERNAL gate; sign in as the account that the gate names.
 
     \b
     Example:
@@ -290,10 +304,12 @@ def answer(
 def start(
     context: typer.Context,
     pipeline: Name,
-    reason: Annotated[str, typer.Option("-m", "--reason", help="For the history.")] = "",
+    reason: Annotated[
+        str, typer.Option("-m", "--reason", help="Reason, kept in the history.")
+    ] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Make what the first stage holds a release, where commits alone do not.
+    """Start a release from the current commits of the first stage.
 
     \b
     Example:
@@ -306,7 +322,7 @@ def start(
 
 @app.command("triggers")
 def triggers(context: typer.Context, pipeline: Name, output: Output = Format.TABLE) -> None:
-    """Show what starts releases of a pipeline, and what was found last.
+    """List the triggers of a pipeline, with the last value each one found.
 
     \b
     Example:
@@ -322,7 +338,7 @@ def check(
     trigger: Annotated[str, typer.Argument(help="Name or id of the trigger.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Have a trigger look for something new at once.
+    """Run a trigger's check now.
 
     \b
     Example:
@@ -338,10 +354,12 @@ def abort(
     context: typer.Context,
     pipeline: Name,
     stage: Annotated[str, typer.Argument(help="Name of the stage.")],
-    reason: Annotated[str, typer.Option("-m", "--reason", help="For those who wait.")] = "",
+    reason: Annotated[
+        str, typer.Option("-m", "--reason", help="Reason, shown while the pipeline waits.")
+    ] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Stop the roll-out in a stage where it is; `retry` goes on with it.
+    """Stop the rollout in a stage; `retry` continues it.
 
     \b
     Example:
@@ -352,64 +370,64 @@ def abort(
     show(api.ask(documents.ABORT_ROLLOUT, **given)["abortRollout"], COLUMNS, output, "name")
 
 
-@app.command("lift-hold")
+@app.command("acknowledge-rollback")
 def lift_hold(
     context: typer.Context,
     pipeline: Name,
     stage: Annotated[str, typer.Argument(help="Name of the stage.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Say that you have seen why a stage was put back to an older release.
+    """Acknowledge the rollback of a stage, so that it accepts new releases.
 
     \b
     Example:
-      towline pipelines lift-hold shop prod
+      towline pipelines acknowledge-rollback shop prod
     """
     api = connect(context)
     given = {"id": find_pipeline(api, pipeline)["id"], "stage": stage}
     show(api.ask(documents.LIFT_HOLD, **given)["liftHold"], COLUMNS, output, "name")
 
 
-@app.command("refused")
+@app.command("denied")
 def refused(context: typer.Context, output: Output = Format.TABLE) -> None:
-    """List commits and digests that no pipeline moves.
+    """List denied commits and digests.
 
     \b
     Example:
-      towline pipelines refused
+      towline pipelines denied
     """
     rows = connect(context).ask(documents.REFUSED_REVISIONS)["refusedRevisions"]
     show(rows, _REFUSED, output, "revision")
 
 
-@app.command("refuse")
+@app.command("deny")
 def refuse(
     context: typer.Context,
-    revision: Annotated[str, typer.Argument(help="A whole commit or digest.")],
-    reason: Annotated[str, typer.Option("-m", "--reason", help="For those who miss it.")],
+    revision: Annotated[str, typer.Argument(help="Full commit SHA or digest.")],
+    reason: Annotated[str, typer.Option("-m", "--reason", help="Reason, shown in the list.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Have no pipeline move a commit or digest.
+    """Deny a commit or digest: no pipeline promotes it.
 
     \b
     Example:
-      towline pipelines refuse 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c -m "loses orders"
+      towline pipelines deny 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c -m "loses orders"
     """
     done = connect(context).ask(documents.REFUSE_REVISION, revision=revision, reason=reason)
     show(done["refuseRevision"], _REFUSED, output, "revision")
 
 
-@app.command("lift")
+@app.command("allow")
 def lift(
     context: typer.Context,
-    revision: Annotated[str, typer.Argument(help="A commit or digest that is refused.")],
+    revision: Annotated[str, typer.Argument(help="Denied commit SHA or digest.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Let pipelines move a commit or digest again.
+    """Allow a denied commit or digest again.
 
     \b
     Example:
-      towline pipelines lift 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c
+      towline pipelines allow 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c
     """
     done = connect(context).ask(documents.LIFT_REVISION, revision=revision)
     show(done["liftRevision"], _REFUSED, output, "revision")
@@ -417,7 +435,7 @@ def lift(
 
 @app.command("resume")
 def resume(context: typer.Context, pipeline: Name, output: Output = Format.TABLE) -> None:
-    """Let releases move again.
+    """Resume a paused pipeline.
 
     \b
     Example:
@@ -428,7 +446,7 @@ def resume(context: typer.Context, pipeline: Name, output: Output = Format.TABLE
 
 @app.command("delete")
 def delete_pipeline(context: typer.Context, pipeline: Name, output: Output = Format.TABLE) -> None:
-    """Delete a pipeline; its services stay.
+    """Delete a pipeline; its services keep running.
 
     \b
     Example:
@@ -444,7 +462,7 @@ def _changed(context: typer.Context, document: str, pipeline: str, output: Forma
 
 
 def find_gate(pipeline: Json, name: str | None) -> tuple[Json, Json]:
-    """By name or id, with its edge or stage; without one, the only that waits for approval."""
+    """Finds a gate by name or id, or the only one waiting for approval, with its edge or stage."""
     gates = [(edge, gate) for edge in pipeline["edges"] for gate in edge["gates"]]
     own = [(stage, stage["workflow"]) for stage in pipeline["stages"] if stage["workflow"]]
     if name is None:
@@ -455,9 +473,9 @@ def find_gate(pipeline: Json, name: str | None) -> tuple[Json, Json]:
         gates = [(e, g) for e, g in (*gates, *own) if name in (g["id"], g["name"])]
     if len(gates) > 1:
         names = ", ".join(f"{gate['name']} ({gate['id']})" for _, gate in gates)
-        raise Invalid(f"say which gate: {names}")
+        raise Invalid(f"several gates match; name one of {names}")
     if not gates:
-        raise NotFound(f"no gate {name}" if name else "nothing waits for approval")
+        raise NotFound(f"could not find gate {name}" if name else "no gate is waiting for approval")
     return gates[0]
 
 
@@ -478,11 +496,11 @@ def _rolled_out(rollout: Row) -> str:
 
 
 def _commits(release: Row | None) -> list[str]:
-    return sorted({short(one["sha"]) for one in release["revisions"]}) if release else []
+    return sorted({short(revision["sha"]) for revision in release["revisions"]}) if release else []
 
 
 def _change(change: Row | None) -> str:
-    """What the release became: the request if there is one, else the commit."""
+    """Git change of a release: the pull request, else the commit."""
     if change is None:
         return ""
     request = f"#{change['number']} " if change["number"] else ""
@@ -490,5 +508,7 @@ def _change(change: Row | None) -> str:
 
 
 def _services(stage: Row) -> list[str]:
-    services = [one["service"] for one in stage["services"]]
-    return [f"{(one['cluster'] or {}).get('handle', '?')}/{one['name']}" for one in services]
+    services = [member["service"] for member in stage["services"]]
+    return [
+        f"{(service['cluster'] or {}).get('handle', '?')}/{service['name']}" for service in services
+    ]

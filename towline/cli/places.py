@@ -1,4 +1,4 @@
-"""Naming things on the command line: `project/shop`, `cluster/dev`, `service/dev/web`."""
+"""Parses resource names of the command line: `project/shop`, `cluster/dev`, `service/dev/web`."""
 
 from fleet.errors import Invalid
 from towline.cli.session import (
@@ -14,7 +14,7 @@ EVERYWHERE = "everywhere"
 
 
 def kind_and_id(api: Api, place: str) -> tuple[str, str | None]:
-    """(kind, id) of `KIND/NAME`; a kind alone means all of that kind. Invalid: no such kind."""
+    """Returns kind and id of `KIND/NAME`; a kind alone means all of it. Invalid: unknown kind."""
     kind, _, name = place.partition("/")
     if not name:
         return kind.upper(), None
@@ -26,15 +26,18 @@ def kind_and_id(api: Api, place: str) -> tuple[str, str | None]:
         "repository": find_repository,
     }.get(kind)
     if find is None:
-        raise Invalid(f"{place!r} is not like project/NAME, cluster/HANDLE, service/CLUSTER/NAME")
+        raise Invalid(
+            f"unknown resource {place!r}; expected a form such as project/NAME, cluster/HANDLE "
+            "or service/CLUSTER/NAME"
+        )
     return kind.upper(), find(api, name)["id"]
 
 
 def scope_of(api: Api, place: str) -> str:
-    """The scope that a place on the command line means."""
+    """Converts a place on the command line to a scope of the API."""
     if place == EVERYWHERE:
         return "installation"
     kind, id = kind_and_id(api, place)
     if id is None:
-        raise Invalid(f"name one: {kind.lower()}/NAME, or say {EVERYWHERE}")
+        raise Invalid(f"a scope needs a name: use {kind.lower()}/NAME or {EVERYWHERE}")
     return f"{kind.lower()}:{id}"

@@ -1,7 +1,7 @@
-"""Bringing the control plane to what manifests say: compare, tell the difference, change.
+"""Applies manifests: compares them with the control plane, prints the difference, updates.
 
-Only fields that a manifest has are compared. Secrets cannot be read back: they are sent when a
-repository is made, or when the way of signing in changes.
+Only the fields of a manifest are compared. Secrets are write-only: the planner sends them when it
+creates a repository, or when the authentication method changes.
 """
 
 import os
@@ -48,11 +48,11 @@ _SIGN_INS = {
 }
 _APART = ("cluster", "name", "secrets")
 _FIXED = ("namespace", "repository", "promoted")
-_MADE_LATER = "(made by this apply)"
+_MADE_LATER = "(created by this apply)"
 
 
 class Planner:
-    """Applies manifests one after the other; with `dry_run` it only tells."""
+    """Applies manifests in sequence; with `dry_run`, only prints the changes."""
 
     def __init__(self, api: Api, *, dry_run: bool, environ: Mapping[str, str] = os.environ) -> None:
         self._api = api
@@ -73,7 +73,7 @@ class Planner:
         }
 
     def apply(self, manifest: Manifest) -> list[str]:
-        """Lines that tell what has changed, the first with `+`, `~` or `=`."""
+        """Applies a manifest; returns lines about the changes, the first with `+`, `~` or `=`."""
         try:
             return list(self._kinds[manifest.kind](manifest))
         except Invalid as error:
@@ -95,7 +95,7 @@ class Planner:
             return
         yield from self._update(
             manifest,
-            changes_of(found, {key: one for key, one in wanted.items() if one is not None}),
+            changes_of(found, {key: value for key, value in wanted.items() if value is not None}),
             documents.UPDATE_REPOSITORY,
             id=found["id"],
             attributes=attributes,
@@ -128,7 +128,7 @@ class Planner:
         if found is None:
             yield from self._create(manifest, documents.CREATE_CLUSTER, attributes=attributes)
             return
-        tags = {one["name"]: one["value"] for one in found["tags"]}
+        tags = {tag["name"]: tag["value"] for tag in found["tags"]}
         yield from self._update(
             manifest,
             changes_of({**found, "tags": tags}, fields),
@@ -145,11 +145,13 @@ class Planner:
         given = manifest.fields.get("secrets")
         secrets = None
         if given is not None:
-            secrets = {one.get("name", ""): self._secret(one.get("value")) or "" for one in given}
+            secrets = {
+                secret.get("name", ""): self._secret(secret.get("value")) or "" for secret in given
+            }
         yield from self._flows.context(manifest, secrets)
 
     def _whole_service(self, manifest: Manifest) -> Iterator[str]:
-        """A service, then which secrets it uses."""
+        """Applies a service, then the secrets it uses."""
         yield from self._service(manifest)
         yield from self._secrets.uses(manifest)
 
@@ -163,26 +165,29 @@ class Planner:
             words = fields["configuration"].items()
             attributes["configuration"] = [{"name": key, "value": value} for key, value in words]
         if "sources" in fields:
-            attributes["sources"] = [self._source(one) for one in fields["sources"]]
+            attributes["sources"] = [self._source(source) for source in fields["sources"]]
         if "repository" in fields.get("helm", {}):
             helm = dict(fields["helm"])
             helm["repositoryId"] = self._id_of(find_helm_repository, helm.pop("repository"))
             attributes["helm"] = helm
         if found is None:
             if "paused" in attributes:
-                raise Invalid("a new service cannot be paused", field="paused")
+                raise Invalid(
+                    "a new service cannot be paused; create it first, then pause it",
+                    field="paused",
+                )
             yield from self._create_service(manifest, attributes)
             return
-        wanted = {key: one for key, one in fields.items() if key != "secrets"}
+        wanted = {key: value for key, value in fields.items() if key != "secrets"}
         if "helm" in fields:
             wanted |= _chart_as_meant(fields, attributes["helm"].get("repositoryId"), found)
         if "sources" in fields:
             wanted["sources"] = attributes["sources"]
         changes = changes_of(service_as_written(found), wanted)
-        if fixed := [key for key in _FIXED if any(one.startswith(key) for one in changes)]:
+        if fixed := [key for key in _FIXED if any(change.startswith(key) for change in changes)]:
             raise Conflict(
                 f"{manifest.place}: {fixed[0]} of a service cannot be changed: "
-                "delete the service and apply again"
+                "delete the service, then apply again"
             )
         yield from self._update(
             manifest, changes, documents.UPDATE_SERVICE, id=found["id"], attributes=attributes
@@ -195,7 +200,7 @@ class Planner:
             attributes["promoted"] = fields["promoted"]
         has_place = {"url", "repository"} & fields.get("helm", {}).keys()
         if "repository" not in fields and not has_place:
-            raise Invalid("a service needs one, or a chart with helm.url", field="repository")
+            raise Invalid("is required unless helm.url names a chart", field="repository")
         if not self._dry_run and "repository" in fields:
             repository = find_repository(self._api, fields["repository"])
             attributes["repositoryId"] = repository["id"]
@@ -217,12 +222,12 @@ class Planner:
         yield from self._update(manifest, changes, documents.SAVE_PIPELINE, **given)
 
     def pipeline_attributes(self, fields: Mapping[str, Any]) -> Json:
-        """What the API is given for the fields of a pipeline."""
+        """Builds the API's attributes from the fields of a pipeline."""
         ids = fleetplan.Ids(self._api, lenient=False)
         return pipelineplan.attributes_of(fields, ids, self._service_id, self._secret)
 
     def _definition(self, manifest: Manifest) -> Iterator[str]:
-        """A cluster group, or what defines services for many clusters."""
+        """Applies a cluster group or a generator."""
         documents = fleetplan.SORTS[manifest.kind]
         found = self._find(documents.one, documents.root, name=manifest.fields["name"])
         ids = fleetplan.Ids(self._api, lenient=self._dry_run)
@@ -243,7 +248,7 @@ class Planner:
         (made,) = self._api.ask(document, **variables).values()
         yield f"+ {manifest.label} created"
         if made.get("deployToken"):
-            yield f"  deploy token, shown only now: {made['deployToken']}"
+            yield f"  deploy token, shown only once: {made['deployToken']}"
 
     def _update(
         self, manifest: Manifest, changes: Mapping[str, str], document: str, **variables: Any
@@ -263,7 +268,7 @@ class Planner:
             return None
 
     def _source(self, given: Mapping[str, str]) -> Json:
-        """A further source of a service as the API takes and tells it."""
+        """Converts an additional source of a service to the API's form."""
         if "repository" not in given:
             raise Invalid("a source needs a repository", field="sources")
         defaults = {"ref": "main", "folder": "", "path": ""}
@@ -285,28 +290,28 @@ class Planner:
             raise
 
     def _secret(self, source: Mapping[str, str] | None) -> str | None:
-        """A secret from where the manifest says: an environment variable or a file."""
+        """Reads a secret from the manifest's source: an environment variable or a file."""
         if source is None:
             return None
         if set(source) == {"env"}:
             if source["env"] not in self._environ:
-                raise Invalid(f"the environment has no {source['env']}")
+                raise Invalid(f"environment variable {source['env']} is not set")
             return self._environ[source["env"]]
         if set(source) != {"file"}:
-            raise Invalid("a secret comes from either env or file")
+            raise Invalid("a secret needs either env or file as its source")
         try:
             return Path(source["file"]).read_text()
         except OSError as error:
-            raise Invalid(f"{source['file']} cannot be read: {error.strerror}") from None
+            raise Invalid(f"cannot read {source['file']}: {error.strerror}") from None
 
 
 def _chart_as_meant(fields: Mapping[str, Any], place: str | None, found: Json) -> Json:
-    """Helm settings as they are compared; where a chart is from, the service's repository tells."""
+    """Helm settings for comparison; the service's repository holds the source of the chart."""
     helm, known = fields["helm"], found["repository"]
     wanted: Json = {
         "helm": {
-            key: one
-            for key, one in helm.items()
+            key: value
+            for key, value in helm.items()
             if key != "repository" and (key != "url" or "repository" in fields)
         }
     }

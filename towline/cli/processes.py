@@ -1,4 +1,4 @@
-"""`towline serve` and `demo`: settings in, then the process of that kind."""
+"""`towline serve` and `towline demo`: load the settings and run the process."""
 
 import os
 import sys
@@ -10,38 +10,51 @@ import typer
 from towline.cli.lazy import load
 
 _PROCESSES = {"all": "towline.serve.process", "gitcache": "towline.serve.gittier"}
-# Child processes here are programs of their own, so gRPC's fork handlers only get in the way.
+# Child processes always call exec, so gRPC's fork handlers only get in the way.
 NO_FORK_HANDLERS = ("GRPC_ENABLE_FORK_SUPPORT", "0")
-# For so long a thread that has a statement's rows waits for a busy loop; Python's own 5 ms are
-# more than most statements take.
+# The longest time a database thread with results waits for a busy event loop; Python's default of
+# 5 ms is more than most statements take.
 _SWITCH_SECONDS = 0.0005
 
 
 def serve(
-    config: Annotated[Path | None, typer.Option(help="TOML file of settings.")] = None,
-    target: Annotated[str | None, typer.Option(help="Which parts to run.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of all state.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML settings file.")] = None,
+    target: Annotated[str | None, typer.Option(help="Components to run: all or gitcache.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Data directory.")] = None,
     database: Annotated[
         str | None,
-        typer.Option(help="postgresql://…; with a password in it, use TOWLINE_DATABASE_FILE."),
+        typer.Option(help="postgresql://…; if it has a password, use TOWLINE_DATABASE_FILE."),
     ] = None,
     redis: Annotated[
         str | None,
-        typer.Option(help="redis://…, shared by replicas; with a password, TOWLINE_REDIS_FILE."),
+        typer.Option(
+            help="redis://…, shared by replicas; if it has a password, use TOWLINE_REDIS_FILE."
+        ),
     ] = None,
-    listen: Annotated[str | None, typer.Option(help="HTTPS: everything.")] = None,
-    listen_http: Annotated[str | None, typer.Option(help="The same without TLS, or off.")] = None,
-    listen_agents: Annotated[str | None, typer.Option(help="gRPC over TLS, for agents.")] = None,
+    listen: Annotated[str | None, typer.Option(help="HTTPS address for everything.")] = None,
+    listen_http: Annotated[
+        str | None, typer.Option(help="HTTP address without TLS, or off.")
+    ] = None,
+    listen_agents: Annotated[
+        str | None, typer.Option(help="gRPC address for agents, with TLS.")
+    ] = None,
     listen_peers: Annotated[
-        str | None, typer.Option(help="TLS between replicas of the git cache.")
+        str | None, typer.Option(help="Address for other replicas of the Git cache, with TLS.")
     ] = None,
     listen_replicas: Annotated[
-        str | None, typer.Option(help="TLS between replicas of the control plane.")
+        str | None, typer.Option(help="Address for other replicas of the control plane, with TLS.")
     ] = None,
-    listen_metrics: Annotated[str | None, typer.Option(help="Prometheus metrics, or off.")] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="PEM file; an own CA without.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="PEM file.")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    listen_metrics: Annotated[
+        str | None, typer.Option(help="Address for Prometheus metrics, or off.")
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(help="TLS certificate (PEM file; default: issued by Towline's own CA)."),
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="TLS private key (PEM file).")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="Log level: debug, info, warning or error.")
+    ] = None,
 ) -> None:
     """Run the control plane until SIGTERM or Ctrl-C.
 
@@ -72,10 +85,12 @@ def serve(
 
 def demo(
     check: Annotated[
-        bool, typer.Option("--check", help="Play the whole story, assert each step, end.")
+        bool, typer.Option("--check", help="Run all demo steps, verify each one, then exit.")
     ] = False,
 ) -> None:
-    """Run the whole product on this machine: two clusters, git, a pipeline; until Ctrl-C.
+    """Run a complete installation on this machine: two clusters, Git and a pipeline.
+
+    The demo runs until Ctrl-C.
 
     \b
     Example:

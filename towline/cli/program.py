@@ -1,4 +1,4 @@
-"""All commands joined, and what their failures mean to the shell."""
+"""Assembles all commands, and maps errors to exit codes."""
 
 import sys
 from pathlib import Path
@@ -112,16 +112,26 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def towline(
     context: typer.Context,
-    url: Annotated[str | None, typer.Option(help="The control plane.")] = None,
+    url: Annotated[str | None, typer.Option(help="URL of the control plane.")] = None,
     name: Annotated[
-        str | None, typer.Option("--context", help="A control plane signed in to, by name.")
+        str | None,
+        typer.Option("--context", help="Name of the context (default: the current one)."),
     ] = None,
     ca_file: Annotated[
-        Path | None, typer.Option(help="PEM file to trust instead of the system's authorities.")
+        Path | None,
+        typer.Option(help="CA certificate to trust instead of the system's (PEM file)."),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="The file that login writes.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Configuration file, as written by `towline login`.")
+    ] = None,
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="And exit.")
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=_print_version,
+            help="Show the version and exit.",
+        ),
     ] = False,
 ) -> None:
     """One control plane for many Kubernetes clusters.
@@ -135,8 +145,11 @@ def towline(
 
 
 def main() -> None:
-    """Run one command. Exit codes: 0 done, 1 failed, 2 wrong use, 3 not found, 4 refused,
-    5 unreachable, 6 waited in vain."""
+    """Runs one command.
+
+    Exit codes: 0 success, 1 failure, 2 invalid usage, 3 not found, 4 unauthenticated or forbidden,
+    5 unreachable, 6 timed out.
+    """
     try:
         app(prog_name="towline")
     except TowlineError as error:
@@ -145,5 +158,5 @@ def main() -> None:
 
 
 def exit_code(error: TowlineError) -> int:
-    """What a failure means to the shell."""
+    """Returns the exit code for an error."""
     return _WAITED_IN_VAIN if isinstance(error, WaitedInVain) else _EXIT_CODES.get(error.code, 1)

@@ -8,9 +8,9 @@ from towline.cli import documents
 from towline.cli.output import Format, field, show, since
 from towline.cli.session import Output, Search, connect, every, find_project
 
-app = typer.Typer(no_args_is_help=True, help="Projects: what belongs together.")
+app = typer.Typer(no_args_is_help=True, help="Projects: groups of related resources.")
 
-COLUMNS = (field("NAME"), field("DESCRIPTION"), since("MADE", "insertedAt"), field("ID"))
+COLUMNS = (field("NAME"), field("DESCRIPTION"), since("CREATED", "insertedAt"), field("ID"))
 Name = Annotated[str, typer.Argument(help="Name of the project.")]
 
 
@@ -18,7 +18,7 @@ Name = Annotated[str, typer.Argument(help="Name of the project.")]
 def list_projects(
     context: typer.Context, query: Search = None, output: Output = Format.TABLE
 ) -> None:
-    """List projects that you may see.
+    """List the projects that you can read.
 
     \b
     Example:
@@ -31,10 +31,10 @@ def list_projects(
 def create_project(
     context: typer.Context,
     name: Name,
-    description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    description: Annotated[str | None, typer.Option(help="Description.")] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Make a project.
+    """Create a project.
 
     \b
     Example:
@@ -47,7 +47,7 @@ def create_project(
 
 @app.command("delete")
 def delete_project(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """Delete an empty project, with the roles bound in it.
+    """Delete an empty project and its role bindings.
 
     \b
     Example:

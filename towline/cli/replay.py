@@ -1,4 +1,4 @@
-"""`towline audit replay`: a recorded terminal session, as it was or as a file."""
+"""`towline audit replay`: plays or saves a recorded terminal session."""
 
 import json
 import re
@@ -24,17 +24,15 @@ _ESCAPE = re.compile(
 def replay(
     context: typer.Context,
     request: Annotated[
-        str, typer.Argument(metavar="ID", help="requestId of the session's row in the trail.")
+        str, typer.Argument(metavar="ID", help="requestId of the session in the audit log.")
     ],
-    speed: Annotated[
-        float, typer.Option(min=0, help="How many times as fast; 0 is at once.")
-    ] = 1.0,
-    save: Annotated[Path | None, typer.Option(help="Write it to a file instead.")] = None,
+    speed: Annotated[float, typer.Option(min=0, help="Playback speed; 0 means no pauses.")] = 1.0,
+    save: Annotated[Path | None, typer.Option(help="Save to a file instead of playing.")] = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Let the session's escape codes reach the terminal.")
+        bool, typer.Option("--raw", help="Pass the session's escape codes to the terminal.")
     ] = False,
 ) -> None:
-    """Show a recorded terminal session. The file is asciicast v2, as asciinema plays it.
+    """Play a recorded terminal session. Saved files are asciicast v2, which asciinema plays.
 
     \b
     Example:
@@ -49,7 +47,7 @@ def replay(
 
 
 def lines_of(api: Api, request: str) -> Iterator[str]:
-    """The lines of a recording, asked for part by part."""
+    """Yields the lines of a recording; fetches it in parts."""
     rest, offset = "", 0
     while offset is not None:
         answer = api.ask(documents.RECORDING, id=request, offset=offset)["sessionRecording"]
@@ -66,7 +64,7 @@ def play(
     show: Callable[[str], None],
     pause: Callable[[float], None],
 ) -> None:
-    """Show what the terminal showed, in its own time, long pauses cut short."""
+    """Plays the output of a session with its timing; shortens pauses to `LONGEST_PAUSE`."""
     about = json.loads(next(lines))
     if not raw:
         show(f"{printable(about['title'])} by {printable(about['towline']['user'])}\n")
@@ -81,7 +79,7 @@ def play(
 
 
 def plain(text: str) -> str:
-    """Text without anything that a terminal obeys but the ends of lines."""
+    """Removes escape codes and control characters, except line ends."""
     bare = _ESCAPE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return "\n".join(printable(line) for line in bare.split("\n"))
 

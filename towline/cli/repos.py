@@ -23,18 +23,44 @@ from towline.cli.session import (
 app = typer.Typer(no_args_is_help=True, help="Git repositories.")
 
 Name = Annotated[str, typer.Argument(help="URL or id of the repository.")]
-SecretFile = Annotated[Path | None, typer.Option(help="File that holds it.")]
-Via = Annotated[str | None, typer.Option(help="Cluster whose agent reaches the server.")]
-Username = Annotated[str | None, typer.Option(help="For https.")]
-AppId = Annotated[str | None, typer.Option(help="Of a GitHub App with this key.")]
-Installation = Annotated[str | None, typer.Option(help="Of that App.")]
-ApiUrl = Annotated[str | None, typer.Option(help="Of the host's REST API.")]
-Submodules = Annotated[bool | None, typer.Option(help="Read the files of submodules too.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="File containing the password or access token.")
+]
+PrivateKeyFile = Annotated[
+    Path | None,
+    typer.Option(help="File containing the private key, for SSH or a GitHub App (PEM)."),
+]
+PassphraseFile = Annotated[
+    Path | None, typer.Option(help="File containing the passphrase of the private key.")
+]
+ClientCertificateFile = Annotated[
+    Path | None, typer.Option(help="File containing the TLS client certificate (PEM).")
+]
+ClientKeyFile = Annotated[
+    Path | None, typer.Option(help="File containing the TLS client key (PEM).")
+]
+AuthorityFile = Annotated[
+    Path | None, typer.Option(help="File containing the CA certificate of the Git server (PEM).")
+]
+KnownHostsFile = Annotated[
+    Path | None, typer.Option(help="File containing SSH known_hosts lines of the Git server.")
+]
+ProxyFile = Annotated[Path | None, typer.Option(help="File containing the URL of the proxy.")]
+WebhookSecretFile = Annotated[Path | None, typer.Option(help="File containing the webhook secret.")]
+Via = Annotated[
+    str | None,
+    typer.Option(help="Handle or id of a cluster; its agent connects to the Git server."),
+]
+Username = Annotated[str | None, typer.Option(help="Username for HTTPS.")]
+AppId = Annotated[str | None, typer.Option(help="Id of the GitHub App that owns the private key.")]
+Installation = Annotated[str | None, typer.Option(help="Installation id of the GitHub App.")]
+ApiUrl = Annotated[str | None, typer.Option(help="URL of the Git host's REST API.")]
+Submodules = Annotated[bool | None, typer.Option(help="Also read the files of submodules.")]
 COLUMNS = (
     field("URL"),
     field("HEALTH"),
     field("AUTH", "signIn"),
-    since("POLLED", "polledAt"),
+    since("LAST POLL", "polledAt"),
     field("ERROR"),
 )
 DETAILS = (
@@ -42,8 +68,8 @@ DETAILS = (
     field("OWNER"),
     field("VIA", "viaClusterId"),
     amount("SIZE", "size"),
-    since("POLLED", "polledAt"),
-    since("FETCHED", "pulledAt"),
+    since("LAST POLL", "polledAt"),
+    since("LAST FETCH", "pulledAt"),
     field("ERROR"),
 )
 
@@ -63,7 +89,7 @@ def list_repositories(
 
 @app.command("get")
 def get_repository(context: typer.Context, repository: Name, output: Output = Format.TABLE) -> None:
-    """Show a repository's health, its local copy, and why it fails.
+    """Show a repository's health, local copy and last error.
 
     \b
     Example:
@@ -75,25 +101,25 @@ def get_repository(context: typer.Context, repository: Name, output: Output = Fo
 @app.command("create")
 def create_repository(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="https or ssh URL to clone from.")],
+    url: Annotated[str, typer.Argument(help="HTTPS or SSH URL to clone from.")],
     username: Username = None,
-    password_file: SecretFile = None,
-    private_key_file: SecretFile = None,
-    passphrase_file: SecretFile = None,
+    password_file: PasswordFile = None,
+    private_key_file: PrivateKeyFile = None,
+    passphrase_file: PassphraseFile = None,
     app_id: AppId = None,
     installation_id: Installation = None,
     api_url: ApiUrl = None,
-    client_certificate_file: SecretFile = None,
-    client_key_file: SecretFile = None,
-    authority_file: SecretFile = None,
-    known_hosts_file: SecretFile = None,
-    proxy_file: SecretFile = None,
-    webhook_secret_file: SecretFile = None,
+    client_certificate_file: ClientCertificateFile = None,
+    client_key_file: ClientKeyFile = None,
+    authority_file: AuthorityFile = None,
+    known_hosts_file: KnownHostsFile = None,
+    proxy_file: ProxyFile = None,
+    webhook_secret_file: WebhookSecretFile = None,
     via: Via = None,
     submodules: Submodules = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Follow a repository; secrets come from files.
+    """Add a repository; read its secrets from files.
 
     \b
     Example:
@@ -110,27 +136,27 @@ def create_repository(
 def update_repository(
     context: typer.Context,
     repository: Name,
-    url: Annotated[str | None, typer.Option(help="Where it is now.")] = None,
+    url: Annotated[str | None, typer.Option(help="New URL.")] = None,
     username: Username = None,
-    password_file: SecretFile = None,
-    private_key_file: SecretFile = None,
-    passphrase_file: SecretFile = None,
+    password_file: PasswordFile = None,
+    private_key_file: PrivateKeyFile = None,
+    passphrase_file: PassphraseFile = None,
     app_id: AppId = None,
     installation_id: Installation = None,
     api_url: ApiUrl = None,
-    client_certificate_file: SecretFile = None,
-    client_key_file: SecretFile = None,
-    authority_file: SecretFile = None,
-    known_hosts_file: SecretFile = None,
-    proxy_file: SecretFile = None,
-    webhook_secret_file: SecretFile = None,
+    client_certificate_file: ClientCertificateFile = None,
+    client_key_file: ClientKeyFile = None,
+    authority_file: AuthorityFile = None,
+    known_hosts_file: KnownHostsFile = None,
+    proxy_file: ProxyFile = None,
+    webhook_secret_file: WebhookSecretFile = None,
     via: Via = None,
     submodules: Submodules = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Change how a repository is reached or read; what is not told stays.
+    """Update only the given fields of a repository.
 
-    An empty --via reaches the server from the control plane again.
+    With an empty --via, the control plane connects to the Git server directly again.
 
     \b
     Example:
@@ -144,7 +170,7 @@ def update_repository(
 
 
 def _attributes(api: Api, given: Mapping[str, Any]) -> Json:
-    """The attributes that both commands take, from their options."""
+    """Builds the attributes that create and update share."""
     via = given["via"]
     texts = {
         "password": secret_of(given["password_file"], "--password-file"),
@@ -177,7 +203,7 @@ def _attributes(api: Api, given: Mapping[str, Any]) -> Json:
 def delete_repository(
     context: typer.Context, repository: Name, output: Output = Format.TABLE
 ) -> None:
-    """Stop following a repository.
+    """Delete a repository.
 
     \b
     Example:
@@ -193,7 +219,7 @@ def delete_repository(
 def sync_repository(
     context: typer.Context, repository: Name, output: Output = Format.TABLE
 ) -> None:
-    """Look for new commits now.
+    """Check for new commits now.
 
     \b
     Example:
@@ -210,16 +236,16 @@ def sync_repository(
 
 
 def secret_of(path: Path | None, option: str) -> str | None:
-    """The content of a secret's file, without line ends after it. Invalid: it cannot be read."""
+    """Reads a secret from a file, without trailing line ends. Invalid: unreadable file."""
     if path is None:
         return None
     try:
         return path.read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} cannot be read: {error}", field=option) from None
+        raise Invalid(f"cannot read {path}: {error}", field=option) from None
 
 
 def key_of(path: Path | None, option: str) -> str | None:
-    """The private key in a file; OpenSSH insists on the line end after it."""
+    """Reads a private key from a file; OpenSSH requires a trailing line end."""
     text = secret_of(path, option)
     return None if text is None else f"{text}\n"

@@ -11,11 +11,11 @@ from towline.cli.lazy import load
 from towline.cli.output import Column, Format, field, show
 from towline.cli.session import Json, Output, connect
 
-app = typer.Typer(no_args_is_help=True, help="Roles: named sets of rights.")
+app = typer.Typer(no_args_is_help=True, help="Roles: named sets of permissions.")
 
 
 def _rules(row: Any) -> str:
-    """Rules as `read,write cluster,service; …`; everything is `*`."""
+    """Formats rules as `read,write cluster,service; …`; `*` means all."""
     return "; ".join(
         f"{','.join(rule['verbs']).lower() or '*'} {','.join(rule['kinds']).lower() or '*'}"
         for rule in row["rules"]
@@ -26,7 +26,7 @@ COLUMNS = (
     field("NAME"),
     field("BUILT IN", "builtIn"),
     Column("RULES", _rules),
-    Column("GROUPS IN CLUSTERS", lambda row: ",".join(row["kubernetes"]["groups"])),
+    Column("KUBERNETES GROUPS", lambda row: ",".join(row["kubernetes"]["groups"])),
 )
 
 
@@ -45,10 +45,12 @@ def list_roles(context: typer.Context, output: Output = Format.TABLE) -> None:
 @app.command("set")
 def set_role(
     context: typer.Context,
-    file: Annotated[Path, typer.Option("-f", "--file", help="YAML: name, rules, kubernetes.")],
+    file: Annotated[
+        Path, typer.Option("-f", "--file", help="YAML file with name, rules and kubernetes.")
+    ],
     output: Output = Format.TABLE,
 ) -> None:
-    """Make a role, or change the one of this name for all who have it.
+    """Create or update a role; an update affects everyone who has the role.
 
     \b
     Example:
@@ -56,10 +58,10 @@ def set_role(
     """
     given = load("yaml").safe_load(file.read_text())
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-        raise Invalid(f"{file} has no name")
-    given["rules"] = [_upper(one) for one in given.get("rules") or ()]
+        raise Invalid(f"{file}: a role requires the field name")
+    given["rules"] = [_upper(rule) for rule in given.get("rules") or ()]
     api = connect(context)
-    known = [one for one in api.ask(documents.ROLES)["roles"] if one["name"] == given["name"]]
+    known = [role for role in api.ask(documents.ROLES)["roles"] if role["name"] == given["name"]]
     if known:
         asked = {"id": known[0]["id"], "attributes": given}
         made = api.ask(documents.UPDATE_ROLE, **asked)["updateRole"]
@@ -74,7 +76,7 @@ def delete_role(
     name: Annotated[str, typer.Argument(help="Name of the role.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Delete a role that nobody has.
+    """Delete a role without bindings.
 
     \b
     Example:
@@ -86,5 +88,7 @@ def delete_role(
 
 
 def _upper(rule: Json) -> Json:
-    """A rule as the API takes it: verbs and kinds are its words in capitals."""
-    return {part: [str(one).upper() for one in rule.get(part) or ()] for part in ("verbs", "kinds")}
+    """Converts a rule for the API, with verbs and kinds in capitals."""
+    return {
+        part: [str(word).upper() for word in rule.get(part) or ()] for part in ("verbs", "kinds")
+    }

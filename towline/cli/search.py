@@ -1,4 +1,4 @@
-"""`towline search` and `towline find`: objects of all clusters, and things by their names."""
+"""`towline search` finds objects of all clusters; `towline find` finds resources by name."""
 
 from typing import Annotated
 
@@ -15,13 +15,13 @@ _OBJECTS = (
     field("NAMESPACE", "object", "namespace"),
     field("NAME", "object", "name"),
     field("STATE", "object", "state"),
-    Column("TOLD", lambda row: told(row)),
+    Column("REPORTED", lambda row: told(row)),
 )
 _PLACES = (field("KIND"), field("NAME"), field("IN", "within"), field("ID"))
 
 
 def told(row: Row) -> str:
-    """How old what is known of the object's cluster is."""
+    """Age of the cluster's last report, and whether it is stale."""
     age = row["ageSeconds"]
     if age is None:
         return "never"
@@ -30,14 +30,16 @@ def told(row: Row) -> str:
 
 def search(
     context: typer.Context,
-    query: Annotated[list[str], typer.Argument(help="Terms; all of them hold.")],
-    first: Annotated[int, typer.Option(help="How many at most.", min=1, max=PAGE)] = PAGE,
+    query: Annotated[
+        list[str], typer.Argument(help="Search terms; an object must match all of them.")
+    ],
+    first: Annotated[int, typer.Option(help="Maximum number of results.", min=1, max=PAGE)] = PAGE,
     output: Output = Format.TABLE,
 ) -> None:
     """Search the objects of all clusters.
 
     Keys: kind, name, namespace, label, image, owner, service, cluster, health, api, deprecated.
-    Words are looked for in names.
+    A term without a key matches names.
 
     \b
     Example:
@@ -49,16 +51,18 @@ def search(
     show([edge["node"] for edge in found["edges"]], _OBJECTS, output, "id")
     if output is Format.TABLE and found["pageInfo"]["hasNextPage"]:
         more = "more than " if found["totalCountKind"] == "AT_LEAST" else ""
-        print(f"\nthe first {first} of {more}{found['totalCount']:,}: add terms to see others")
+        print(
+            f"\nshowing {first} of {more}{found['totalCount']:,} results; add terms to narrow them"
+        )
 
 
 def find(
     context: typer.Context,
-    text: Annotated[str, typer.Argument(help="Any part of a name.")],
-    first: Annotated[int, typer.Option(help="How many at most.", min=1, max=50)] = 10,
+    text: Annotated[str, typer.Argument(help="Part of a name.")],
+    first: Annotated[int, typer.Option(help="Maximum number of results.", min=1, max=50)] = 10,
     output: Output = Format.TABLE,
 ) -> None:
-    """Find clusters, services, groups, repositories and pipelines by name, the best first.
+    """Find clusters, services, groups, repositories and pipelines by name; best matches first.
 
     \b
     Example:

@@ -1,5 +1,7 @@
-"""The GraphQL documents about secrets; a test holds them against the schema. None asks for a value,
-since the API answers none."""
+"""GraphQL documents for secrets; a test checks them against the schema.
+
+No document requests a value: the API never returns one.
+"""
 
 _SECRET = """
     id name description currentVersion newestVersion refreshSeconds refreshedAt problem

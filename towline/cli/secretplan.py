@@ -1,6 +1,6 @@
-"""Manifests of secrets, and of which services use them: what they change.
+"""Applies manifests of secrets and of their use by services.
 
-Values are never read back. They are sent each time, and the same value again is no new version.
+Values are write-only. The planner always sends them; an unchanged value creates no new version.
 """
 
 import base64
@@ -16,14 +16,14 @@ _PLAIN = ("description", "refreshSeconds", "rotation")
 
 
 class SecretPlan:
-    """Brings secrets and their uses to what manifests say; with `dry_run` it only tells."""
+    """Applies secrets and their uses; with `dry_run`, only prints the changes."""
 
     def __init__(self, api: Api, *, dry_run: bool) -> None:
         self._api = api
         self._dry_run = dry_run
 
     def secret(self, manifest: Manifest, value: str | None) -> Iterator[str]:
-        """Create or change one; `value` is from where the manifest says."""
+        """Creates or updates a secret; `value` comes from the manifest's source."""
         before = self._found(manifest.fields["name"])
         if self._dry_run:
             sign, done = ("+", "be created") if before is None else ("~", "get this value if new")
@@ -41,7 +41,7 @@ class SecretPlan:
             yield f"  version: {before['newestVersion']} → {after['newestVersion']}"
 
     def uses(self, manifest: Manifest) -> Iterator[str]:
-        """Let the manifest's service use exactly the secrets that it names, if it names any."""
+        """Sets the secrets that a service uses, if its manifest has the field `secrets`."""
         wanted: Mapping[str, str] | None = manifest.fields.get("secrets")
         if wanted is None:
             return
@@ -53,7 +53,7 @@ class SecretPlan:
             if not self._dry_run:
                 raise
             id, held = "", []
-        before = {one["name"]: one["secretName"] for one in held}
+        before = {use["name"]: use["secretName"] for use in held}
         if before == dict(wanted):
             return
         if not self._dry_run:
@@ -83,12 +83,12 @@ class SecretPlan:
     def _id(self, name: str) -> str:
         found = self._found(name)
         if found is None:
-            raise Invalid(f"there is no secret {name!r}", field="secrets")
+            raise Invalid(f"could not find secret {name!r}", field="secrets")
         return found["id"]
 
 
 def _state(secret: Json) -> Json:
-    """What a manifest can change of a secret."""
+    """Fields of a secret that a manifest can change."""
     return {name: secret[name] for name in ("newestVersion", "description", "source")} | {
         "refreshSeconds": secret["refreshSeconds"]
     }

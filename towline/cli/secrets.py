@@ -1,4 +1,4 @@
-"""`towline secrets …`. A value is read from standard input or a file, and never printed."""
+"""`towline secrets …`: reads values from standard input or a file, and never prints them."""
 
 import base64
 import sys
@@ -22,11 +22,11 @@ from towline.cli.session import (
     pairs,
 )
 
-app = typer.Typer(no_args_is_help=True, help="Values that only agents open.")
+app = typer.Typer(no_args_is_help=True, help="Secrets that only agents can decrypt.")
 
 
 def problem_of(row: Row) -> str:
-    """What is wrong with a secret: with its source, or why its rotation is held."""
+    """Problem of a secret: an error of its source, or the reason its rotation stopped."""
     rotation = row["rotation"] or {}
     held = rotation.get("reason") if rotation.get("phase") == "HELD" else ""
     return row["problem"] or held or ""
@@ -41,7 +41,7 @@ COLUMNS = (
 )
 _VERSIONS = (
     field("VERSION", "number"),
-    since("MADE", "insertedAt"),
+    since("CREATED", "insertedAt"),
     field("BY", "actor"),
     since("REVOKED", "revokedAt"),
 )
@@ -53,8 +53,8 @@ _USES = (
     field("PINNED"),
     field("APPLIED"),
 )
-_KEYS = (field("ID"), field("WRAPPED BY", "kek"), field("BEGINS", "beginsAt"))
-Name = Annotated[str, typer.Argument(help="Its name.")]
+_KEYS = (field("ID"), field("WRAPPED BY", "kek"), field("USED FROM", "beginsAt"))
+Name = Annotated[str, typer.Argument(help="Name of the secret.")]
 _DECISIONS = ("resume", "revoke", "abort")
 
 
@@ -76,17 +76,22 @@ def set_value(
     context: typer.Context,
     name: Name,
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", help="Holds the value; standard input without.")
+        Path | None,
+        typer.Option("-f", "--file", help="File containing the value (default: standard input)."),
     ] = None,
-    project: Annotated[str | None, typer.Option(help="Of a new secret.")] = None,
+    project: Annotated[str | None, typer.Option(help="Project of a new secret.")] = None,
     batch: Annotated[
-        int, typer.Option(min=0, help="Roll out to so many consumers at a time; 0: at once.")
+        int, typer.Option(min=0, help="Consumers to roll out to at a time; 0: all at once.")
     ] = 0,
-    soak: Annotated[int, typer.Option(min=0, help="Seconds for all to stay healthy.")] = 60,
-    automatic: Annotated[bool, typer.Option(help="Then revoke the old value, unasked.")] = False,
+    soak: Annotated[
+        int, typer.Option(min=0, help="Seconds that all consumers must stay healthy.")
+    ] = 60,
+    automatic: Annotated[
+        bool, typer.Option(help="Revoke the old value after the rollout, without approval.")
+    ] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Give a secret a value; a line's end after it is not part of it.
+    """Set the value of a secret; one trailing line end is removed.
 
     \b
     Example:
@@ -133,14 +138,14 @@ def list_consumers(context: typer.Context, name: Name, output: Output = Format.T
 @app.command("use")
 def use(
     context: typer.Context,
-    service: Annotated[str, typer.Argument(help="cluster/name, or id.")],
+    service: Annotated[str, typer.Argument(help="Service, by cluster/name or id.")],
     secret: Annotated[
         list[str] | None,
-        typer.Argument(help="name-in-objects=secret, or =secret@version to stay at it."),
+        typer.Argument(help="Secret to use, as name=secret, or name=secret@version to pin it."),
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Let a service use exactly these secrets; without any, none.
+    """Set the secrets that a service uses; without arguments, remove all.
 
     \b
     Example:
@@ -155,7 +160,7 @@ def use(
 @app.command("of")
 def of_service(
     context: typer.Context,
-    service: Annotated[str, typer.Argument(help="cluster/name, or id.")],
+    service: Annotated[str, typer.Argument(help="Service, by cluster/name or id.")],
     output: Output = Format.TABLE,
 ) -> None:
     """List the secrets that a service uses.
@@ -176,14 +181,14 @@ def rotation(
     decision: Annotated[str, typer.Argument(help="resume, revoke or abort.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Decide about the rotation of a secret that goes on.
+    """Resume or abort the rotation of a secret, or revoke the old value.
 
     \b
     Example:
       towline secrets rotation db-password revoke
     """
     if decision not in _DECISIONS:
-        raise Invalid(f"say one of {', '.join(_DECISIONS)}", field="decision")
+        raise Invalid(f"must be one of {', '.join(_DECISIONS)}", field="decision")
     api = connect(context)
     word = decision.upper()
     found = api.ask(documents.DECIDE, id=_id(api, name), decision=word)["decideSecretRotation"]
@@ -194,10 +199,10 @@ def rotation(
 def revoke(
     context: typer.Context,
     name: Name,
-    version: Annotated[int, typer.Argument(help="Its number.")],
+    version: Annotated[int, typer.Argument(help="Number of the version.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Destroy the value of a version that nobody uses.
+    """Destroy the value of a version that no service uses.
 
     \b
     Example:
@@ -210,7 +215,7 @@ def revoke(
 
 @app.command("refresh")
 def refresh(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """Read the source of a secret now.
+    """Refresh a secret from its source now.
 
     \b
     Example:
@@ -222,7 +227,7 @@ def refresh(context: typer.Context, name: Name, output: Output = Format.TABLE) -
 
 @app.command("delete")
 def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """Delete a secret that no service uses, with all its values.
+    """Delete an unused secret and all its values.
 
     \b
     Example:
@@ -234,7 +239,7 @@ def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) ->
 
 @app.command("keys")
 def keys(context: typer.Context, output: Output = Format.TABLE) -> None:
-    """List the keys that seal what the store holds sealed. Fails if some of it does not open.
+    """List the keys that encrypt the store; fails if a value cannot be decrypted.
 
     \b
     Example:
@@ -242,15 +247,15 @@ def keys(context: typer.Context, output: Output = Format.TABLE) -> None:
     """
     found = connect(context).ask(documents.KEYS)["encryptionKeys"]
     show(found["keys"], _KEYS, output, "id")
-    say(f"wrapped by {found['kek']}; {found['behind']} values are still sealed with older keys")
+    say(f"wrapped by {found['kek']}; {found['behind']} values are still encrypted with older keys")
     if found["unopened"]:
         named = ", ".join(found["unopened"])
-        raise Conflict(f"do not open, and stay sealed as they are: {named}; set them anew")
+        raise Conflict(f"cannot decrypt {named}; set these secrets again")
 
 
 @app.command("rotate-keys")
 def rotate_keys(context: typer.Context, output: Output = Format.TABLE) -> None:
-    """Begin a new data key, and wrap all others anew.
+    """Create a new data key, and rewrap all other keys.
 
     \b
     Example:
@@ -270,6 +275,6 @@ def _id(api: Api, name: str) -> str:
 def _wanted(api: Api, name: str, text: str) -> Json:
     secret, _, version = text.partition("@")
     if version and not version.isdecimal():
-        raise Invalid(f"{version!r} is not a version's number", field="secret")
+        raise Invalid(f"{version!r} is not a version number", field="secret")
     found: Json = {"name": name, "secretId": _id(api, secret)}
     return found | ({"version": int(version)} if version else {})

@@ -24,18 +24,20 @@ from towline.cli.session import (
 from towline.cli.waiting import seconds, until
 from towline.cli.why import explain
 
-app = typer.Typer(no_args_is_help=True, help="What runs where, and from which commit.")
+app = typer.Typer(no_args_is_help=True, help="Services: their state, commits and rollbacks.")
 
-Name = Annotated[str, typer.Argument(metavar="CLUSTER/NAME", help="Or the id of the service.")]
+Name = Annotated[
+    str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
+]
 Setting = Annotated[
-    list[str] | None, typer.Option("--set", help="key=value for templates; may be repeated.")
+    list[str] | None, typer.Option("--set", help="Value for templates, as key=value; repeatable.")
 ]
 COLUMNS = (
     Column("SERVICE", lambda row: label(row)),
     field("STATUS"),
     Column("COMMIT", lambda row: short(row["sha"])),
     field("REF", "git", "ref"),
-    since("SEEN", "observedAt"),
+    since("LAST SEEN", "observedAt"),
     Column("PROBLEM", lambda row: first_problem(row)),
 )
 _HISTORY = (
@@ -49,19 +51,19 @@ _HISTORY = (
 
 
 def label(service: Row) -> str:
-    """How a service is named to people: `prod/web`."""
+    """Name of a service in messages: `prod/web`."""
     return f"{(service['cluster'] or {}).get('handle', '?')}/{service['name']}"
 
 
 def first_problem(service: Row) -> str:
-    """The first of its errors, empty without any."""
+    """First error of a service, or an empty string."""
     return service["errors"][0]["message"] if service["errors"] else ""
 
 
 @app.command("list")
 def list_services(
     context: typer.Context,
-    cluster: Annotated[str | None, typer.Option(help="Only those of a cluster.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Filter by cluster, by handle or id.")] = None,
     query: Search = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -99,13 +101,15 @@ def create_service(
     name: Annotated[str, typer.Argument(help="Name of the service in its cluster.")],
     cluster: Annotated[str, typer.Option(help="Handle or id of the cluster.")],
     repo: Annotated[str, typer.Option(help="URL or id of the repository.")],
-    folder: Annotated[str, typer.Option(help="Folder of the repository.")],
-    namespace: Annotated[str, typer.Option(help="Namespace of its objects.")],
+    folder: Annotated[str, typer.Option(help="Folder in the repository.")],
+    namespace: Annotated[str, typer.Option(help="Target namespace.")],
     ref: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main",
-    kustomize: Annotated[str | None, typer.Option(help="Kustomization below the folder.")] = None,
+    kustomize: Annotated[
+        str | None, typer.Option(help="Path of the kustomization in the folder.")
+    ] = None,
     setting: Setting = None,
-    protect: Annotated[bool, typer.Option(help="Refuse deletion.")] = False,
-    promoted: Annotated[bool, typer.Option(help="Wait for a pipeline to bring commits.")] = False,
+    protect: Annotated[bool, typer.Option(help="Protect the service from deletion.")] = False,
+    promoted: Annotated[bool, typer.Option(help="Take commits only from a pipeline.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Deploy a folder of a repository to a cluster.
@@ -136,24 +140,27 @@ def update_service(
     context: typer.Context,
     service: Name,
     ref: Annotated[str | None, typer.Option(help="Branch, tag or commit.")] = None,
-    folder: Annotated[str | None, typer.Option(help="Folder of the repository.")] = None,
-    kustomize: Annotated[str | None, typer.Option(help="Kustomization below the folder.")] = None,
+    folder: Annotated[str | None, typer.Option(help="Folder in the repository.")] = None,
+    kustomize: Annotated[
+        str | None, typer.Option(help="Path of the kustomization in the folder.")
+    ] = None,
     setting: Setting = None,
-    protect: Annotated[bool | None, typer.Option(help="Refuse deletion.")] = None,
+    protect: Annotated[bool | None, typer.Option(help="Protect the service from deletion.")] = None,
     paused: Annotated[
-        bool | None, typer.Option("--pause/--resume", help="Leave the cluster as it is.")
+        bool | None,
+        typer.Option("--pause/--resume", help="Pause or resume changes in the cluster."),
     ] = None,
     soak: Annotated[
         int | None,
         typer.Option(
             min=0,
             metavar="SECONDS",
-            help="Go back from what was not healthy for so long; 0: never.",
+            help="Roll back if not healthy within SECONDS (0 = never).",
         ),
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Change what is given; all else stays.
+    """Update only the given fields.
 
     \b
     Example:
@@ -173,14 +180,14 @@ def update_service(
     if kustomize:
         given["kustomize"] = {"path": kustomize}
     if setting:
-        before = {one["name"]: one["value"] for one in found["configuration"]}
+        before = {entry["name"]: entry["value"] for entry in found["configuration"]}
         given["configuration"] = [
             {"name": key, "value": value}
             for key, value in (before | pairs(setting, "--set")).items()
         ]
     attributes = {key: value for key, value in given.items() if value is not None}
     if not attributes:
-        raise Invalid("nothing to change was given")
+        raise Invalid("nothing to update; give at least one option, see --help")
     changed = api.ask(documents.UPDATE_SERVICE, id=found["id"], attributes=attributes)
     _show(changed["updateServiceDeployment"], output)
 
@@ -189,7 +196,7 @@ def update_service(
 def delete_service(
     context: typer.Context,
     service: Name,
-    detach: Annotated[bool, typer.Option(help="Leave its objects in the cluster.")] = False,
+    detach: Annotated[bool, typer.Option(help="Keep its objects in the cluster.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Delete a service and its objects.
@@ -204,7 +211,7 @@ def delete_service(
 
 @app.command("sync")
 def sync_service(context: typer.Context, service: Name, output: Output = Format.TABLE) -> None:
-    """Look for commits, and check against the cluster, now.
+    """Sync now: check for new commits, and compare with the cluster.
 
     \b
     Example:
@@ -219,13 +226,15 @@ def confirm_deletions(
     service: Name,
     objects: Annotated[
         list[str] | None,
-        typer.Argument(metavar="OBJECT", help="kind/name or kind/namespace/name: only these."),
+        typer.Argument(
+            metavar="OBJECT", help="Only this object, as kind/name or kind/namespace/name."
+        ),
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Let deletions that wait for a person begin: those that are named, or all.
+    """Confirm pending deletions: the named objects, or all.
 
-    Prints what will be deleted to standard error before it asks for it.
+    Prints the objects to delete to standard error first.
 
     \b
     Example:
@@ -235,15 +244,15 @@ def confirm_deletions(
     id = find_service(api, service)["id"]
     awaiting = api.ask(documents.AWAITING, id=id)["serviceDeployment"]["awaiting"]
     going = chosen(awaiting, objects or ())
-    say("\n".join(f"deletes {name_of(one)}" for one in going))
-    named = [attributes_of(one) for one in going]
+    say("\n".join(f"deletes {name_of(deletion)}" for deletion in going))
+    named = [attributes_of(deletion) for deletion in going]
     changed = api.ask(documents.CONFIRM_DELETIONS, id=id, objects=named)
     _show(changed["confirmDeletions"], output)
 
 
 @app.command("history")
 def show_history(context: typer.Context, service: Name, output: Output = Format.TABLE) -> None:
-    """Show what happened to a service, newest first.
+    """Show the history of a service, newest first.
 
     \b
     Example:
@@ -261,11 +270,11 @@ def roll_back(
     context: typer.Context,
     service: Name,
     to: Annotated[
-        str | None, typer.Option(help="Revision id or commit; the one before, if not given.")
+        str | None, typer.Option(help="Revision id or commit (default: the previous revision).")
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Return to an earlier revision and hold there, until `services release`.
+    """Roll back to an earlier revision, and stay there until `services unpin`.
 
     \b
     Example:
@@ -278,13 +287,13 @@ def roll_back(
     _show(changed["rollbackService"], output)
 
 
-@app.command("release")
+@app.command("unpin")
 def release(context: typer.Context, service: Name, output: Output = Format.TABLE) -> None:
-    """End a rollback's hold: follow the ref again.
+    """Unpin a service after a rollback, so that it follows its ref again.
 
     \b
     Example:
-      towline services release prod-eu/web
+      towline services unpin prod-eu/web
     """
     _change(context, documents.RELEASE_SERVICE, service, output)
 
@@ -294,7 +303,7 @@ app.command("diff")(diff_service)
 
 @app.command("why")
 def why(context: typer.Context, service: Name) -> None:
-    """Tell stage by stage how far a commit has come, and what it waits for.
+    """Explain, stage by stage, how far a commit has come and what blocks it.
 
     \b
     Example:
@@ -308,11 +317,11 @@ def wait(
     context: typer.Context,
     service: Name,
     status: Annotated[str, typer.Option("--for", help="Status to wait for.")] = "HEALTHY",
-    sha: Annotated[str | None, typer.Option(help="Only with this commit.")] = None,
-    timeout: Annotated[str, typer.Option(help="How long, such as 90s or 15m.")] = "5m",
+    sha: Annotated[str | None, typer.Option(help="Wait for this commit.")] = None,
+    timeout: Annotated[str, typer.Option(help="Maximum time to wait, such as 90s or 15m.")] = "5m",
     output: Output = Format.TABLE,
 ) -> None:
-    """Wait until a service has a status; exit code 6 if it has not by then.
+    """Wait until a service has a status; exit code 6 on timeout.
 
     \b
     Example:
@@ -325,18 +334,22 @@ def wait(
         is_meant = not sha or (seen["sha"] or "").startswith(sha)
         return is_meant and seen["status"] == status.upper()
 
+    def describe(seen: Json) -> str:
+        return _standing(seen, status.upper())
+
     say(f"waiting for {service} to be {status.upper()}")
-    _show(until(lambda: find_service(api, service), done, limit, describe=_standing), output)
+    _show(until(lambda: find_service(api, service), done, limit, describe=describe), output)
 
 
 def configuration(setting: list[str] | None) -> list[Json] | None:
-    """`--set` options as the API takes them; None without any."""
+    """Converts `--set` options for the API; None without any."""
     given = pairs(setting, "--set")
     return [{"name": key, "value": value} for key, value in given.items()] or None
 
 
-def _standing(service: Row) -> str:
-    text = f"{label(service)} is {service['status']} at {short(service['sha']) or 'no commit'}"
+def _standing(service: Row, wanted: str) -> str:
+    found, commit = service["status"], short(service["sha"]) or "no commit"
+    text = f"{label(service)} is {found}{f', not {wanted},' if found != wanted else ''} at {commit}"
     problem = first_problem(service)
     return f"{text}: {problem}" if problem else text
 
@@ -345,9 +358,9 @@ def _revision(api: Api, service: Json, wanted: str | None) -> Json:
     rows = every(api, documents.REVISIONS, serviceId=service["id"])
     now = (service["revision"] or {}).get("id")
     if wanted is None:
-        earlier = [one for one in rows if one["id"] != now and one["digest"] != service["digest"]]
+        earlier = [row for row in rows if row["id"] != now and row["digest"] != service["digest"]]
     else:
-        earlier = [one for one in rows if one["id"] == wanted or one["sha"].startswith(wanted)]
+        earlier = [row for row in rows if row["id"] == wanted or row["sha"].startswith(wanted)]
     if not earlier:
         what = f"revision {wanted}" if wanted else "earlier revision"
         raise NotFound(f"{label(service)} has no {what}")
@@ -361,7 +374,7 @@ def _change(context: typer.Context, document: str, service: str, output: Format)
 
 
 def _show(rows: Json | list[Json], output: Format) -> None:
-    named = [{**one, "label": label(one)} for one in ([rows] if isinstance(rows, dict) else rows)]
+    named = [{**row, "label": label(row)} for row in ([rows] if isinstance(rows, dict) else rows)]
     if output is Format.NAME:
         show(named, COLUMNS, output, "label")
     else:

@@ -1,4 +1,4 @@
-"""From the flags before the command to a client of the control plane that is meant."""
+"""Connects to the control plane that the global flags select."""
 
 from typing import Annotated, Any, Protocol
 
@@ -13,25 +13,25 @@ from towline.contexts import Target, Wish, resolve
 PAGE = 100
 
 Json = dict[str, Any]
-Output = Annotated[Format, typer.Option("-o", "--output", help="How to print the result.")]
-Search = Annotated[str | None, typer.Option("-q", "--query", help="Only what holds this text.")]
+Output = Annotated[Format, typer.Option("-o", "--output", help="Output format.")]
+Search = Annotated[str | None, typer.Option("-q", "--query", help="Filter by text.")]
 
 
 class Api(Protocol):
-    """Asks the control plane."""
+    """Client of the control plane's GraphQL API."""
 
     def ask(self, document: str, /, **variables: Any) -> Json:
-        """The `data` of the answer; raises what the answer's first error means."""
+        """Returns `data` of the response; raises the error that matches its first error."""
         ...
 
 
 def wish_of(context: typer.Context) -> Wish:
-    """What the flags before the command say about the control plane."""
+    """Global flags of the command line."""
     return context.find_object(Wish) or Wish()
 
 
 def target_of(context: typer.Context) -> Target:
-    """The control plane that is meant, with a token. Unauthenticated: there is none."""
+    """Control plane to call, with a token. Unauthenticated: not signed in."""
     target = resolve(wish_of(context))
     if not target.token:
         raise Unauthenticated(f"not signed in: run `towline login {target.url}`")
@@ -39,28 +39,28 @@ def target_of(context: typer.Context) -> Target:
 
 
 def connect(context: typer.Context) -> Api:
-    """A client of the control plane that is meant."""
+    """Creates a client of the selected control plane."""
     return load("towline.client").Client(target_of(context))
 
 
 def find_cluster(api: Api, name: str) -> Json:
-    """A cluster by handle, else by id."""
+    """Finds a cluster by handle, else by id."""
     return _find(api, f"cluster {name}", documents.CLUSTER, {"handle": name}, {"id": name})
 
 
 def find_repository(api: Api, name: str) -> Json:
-    """A repository by URL, else by id."""
+    """Finds a repository by URL, else by id."""
     return _find(api, f"repository {name}", documents.REPOSITORY, {"url": name}, {"id": name})
 
 
 def find_helm_repository(api: Api, name: str) -> Json:
-    """A place of charts by URL, else by id."""
+    """Finds a chart repository by URL, else by id."""
     asked = ({"url": name}, {"id": name})
     return _find(api, f"Helm repository {name}", documents.HELM_REPOSITORY, *asked)
 
 
 def find_service(api: Api, name: str) -> Json:
-    """A service by `cluster/name`, by a name that only one cluster has, else by id.
+    """Finds a service by `cluster/name`, by a unique name, else by id.
 
     Invalid: several clusters have a service of this name.
     """
@@ -68,26 +68,28 @@ def find_service(api: Api, name: str) -> Json:
     if slash:
         asked = {"cluster": cluster, "name": service}
         return _find(api, f"service {name}", documents.SERVICE, asked)
-    named = [one for one in every(api, documents.SERVICES, q=name) if one["name"] == name]
+    named = [
+        service for service in every(api, documents.SERVICES, q=name) if service["name"] == name
+    ]
     if len(named) > 1:
-        places = " or ".join(f"{one['cluster']['handle']}/{name}" for one in named[:5])
-        raise Invalid(f"{len(named)} clusters have a service {name}: say {places}")
+        places = " or ".join(f"{service['cluster']['handle']}/{name}" for service in named[:5])
+        raise Invalid(f"{len(named)} clusters have a service {name}; use {places}")
     asked = {"id": named[0]["id"] if named else name}
     return _find(api, f"service {name}", documents.SERVICE, asked)
 
 
 def find_pipeline(api: Api, name: str) -> Json:
-    """A pipeline by name, else by id."""
+    """Finds a pipeline by name, else by id."""
     return _find(api, f"pipeline {name}", documents.PIPELINE, {"name": name}, {"id": name})
 
 
 def find_project(api: Api, name: str) -> Json:
-    """A project by its name."""
+    """Finds a project by name."""
     return _find(api, f"project {name}", documents.PROJECT, {"name": name})
 
 
 def every(api: Api, document: str, **variables: Any) -> list[Json]:
-    """All nodes of the connection that the document asks for, page by page."""
+    """Fetches all nodes of a connection, page by page."""
     nodes: list[Json] = []
     after = None
     while True:
@@ -99,18 +101,18 @@ def every(api: Api, document: str, **variables: Any) -> list[Json]:
 
 
 def pairs(given: list[str] | None, option: str) -> dict[str, str]:
-    """The values of a repeated `key=value` option. Invalid: one has no `=`."""
+    """Parses a repeated `key=value` option. Invalid: a value without `=`."""
     found = {}
-    for one in given or ():
-        key, equals, value = one.partition("=")
+    for pair in given or ():
+        key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise Invalid(f"{one!r} is not key=value", field=option)
+            raise Invalid(f"{pair!r} is not key=value", field=option)
         found[key] = value
     return found
 
 
 def _find(api: Api, what: str, document: str, *ways: dict[str, str]) -> Json:
-    """What the first way leads to. NotFound, with its name: none does."""
+    """Returns the first result of several lookups. Raises NotFound, with `what`, if all fail."""
     for asked in ways:
         try:
             (found,) = api.ask(document, **asked).values()

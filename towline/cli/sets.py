@@ -1,4 +1,4 @@
-"""`towline sets …`; `towline apply` makes and changes them."""
+"""`towline sets …`; `towline apply` creates and updates service sets."""
 
 import sys
 
@@ -9,11 +9,14 @@ from towline.cli.fleetdocuments import PREVIEW_SET, SETS
 from towline.cli.output import Format, field, printable, show
 from towline.cli.session import Output, Search, connect
 
-app = typer.Typer(no_args_is_help=True, help="Service sets: services that are generated.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Service sets: services generated from folders, items or pull requests.",
+)
 
 PLANNED = ("create", "update", "delete", "withheld", "collisions")
 COLUMNS = (
-    field("WHAT"),
+    field("ACTION", "what"),
     field("CLUSTER", "clusterId"),
     field("NAME"),
     field("NAMESPACE"),
@@ -35,7 +38,7 @@ def list_sets(context: typer.Context, query: Search = None, output: Output = For
 
 @app.command("services")
 def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """List the services that come from it.
+    """List the services of a service set.
 
     \b
     Example:
@@ -48,7 +51,7 @@ def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE
 def sync(
     context: typer.Context, name: Name, confirm: Confirm = 0, output: Output = Format.TABLE
 ) -> None:
-    """Look at it now.
+    """Sync now.
 
     \b
     Example:
@@ -59,7 +62,7 @@ def sync(
 
 @app.command("delete")
 def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """Delete it; its services go as its policy says.
+    """Delete a service set; its policy decides what happens to its services.
 
     \b
     Example:
@@ -70,7 +73,7 @@ def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) ->
 
 @app.command("preview")
 def preview(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """Tell what the next look at it would do.
+    """Preview the next sync.
 
     \b
     Example:
@@ -79,7 +82,7 @@ def preview(context: typer.Context, name: Name, output: Output = Format.TABLE) -
     api = connect(context)
     id = find(api, SETS, name)["id"]
     plan = api.ask(PREVIEW_SET, id=id, attributes={})["previewServiceSet"]
-    rows = [{**one, "what": what} for what in PLANNED for one in plan[what]]
+    rows = [{**row, "what": what} for what in PLANNED for row in plan[what]]
     show(rows if output is Format.TABLE else plan, COLUMNS, output, "problem")
     if output is Format.TABLE and plan["problem"]:
         print(printable(plan["problem"]), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`towline simulate`: how a control plane bears many clusters, and whether it bears more."""
+"""`towline simulate`: measures a control plane under the load of many simulated clusters."""
 
 import asyncio
 import json
@@ -29,54 +29,53 @@ def simulate(
     context: typer.Context,
     scenario: Annotated[
         list[str] | None,
-        typer.Option(
-            help="One of those above; once for each. All without, churn only with --churn."
-        ),
+        typer.Option(help="Scenario to run; repeatable (default: all; churn only with --churn)."),
     ] = None,
-    clusters: Annotated[int, typer.Option(help="How many clusters to simulate.")] = 100,
+    clusters: Annotated[int, typer.Option(help="Number of clusters to simulate.")] = 100,
     add: Annotated[
-        int | None, typer.Option(help="Tell whether so many could be added to them.")
+        int | None, typer.Option(help="Forecast whether N more clusters would fit.", metavar="N")
     ] = None,
     memory: Annotated[
-        int, typer.Option(help="MiB that a replica may use, for that answer.")
+        int, typer.Option(help="Memory limit of a replica in MiB, for the forecast.")
     ] = 2048,
-    seconds: Annotated[float, typer.Option(help="How long to watch at each step.")] = 20.0,
-    noise: Annotated[float, typer.Option(help="Reports a second of a noisy agent.")] = 1000.0,
+    seconds: Annotated[float, typer.Option(help="Seconds to measure each step.")] = 20.0,
+    noise: Annotated[float, typer.Option(help="Reports per second of a noisy agent.")] = 1000.0,
     churn: Annotated[
-        Path | None, typer.Option(help="A recording by record-churn, which scenario churn plays.")
+        Path | None, typer.Option(help="Recording made by record-churn, for the scenario churn.")
     ] = None,
     processes: Annotated[
         int | None,
-        typer.Option(help="How many processes hold the agents; by their number without."),
+        typer.Option(help="Number of processes that run agents (default: by number of agents)."),
     ] = None,
     agents: Annotated[
         list[str] | None,
-        typer.Option(help="host:port of the agents' listener, with --url; once for each replica."),
+        typer.Option(help="host:port of the agent listener, with --url; once for each replica."),
     ] = None,
     agents_ca: Annotated[
-        Path | None, typer.Option(help="PEM file of the authority that agents trust, with --url.")
+        Path | None,
+        typer.Option(help="CA certificate of the agent listener (PEM file), with --url."),
     ] = None,
     metrics: Annotated[
         str, typer.Option(help="URL of the control plane's metrics, with --url.")
     ] = "",
-    html: Annotated[Path | None, typer.Option(help="Write a page with plots.")] = None,
-    output: Annotated[Format, typer.Option("-o", "--output", help="How to print.")] = Format.TABLE,
+    html: Annotated[Path | None, typer.Option(help="Write an HTML report with plots.")] = None,
+    output: Annotated[Format, typer.Option("-o", "--output", help="Output format.")] = Format.TABLE,
 ) -> None:
-    """Simulate many clusters with the real link, and tell what they cost.
+    """Simulate many clusters over the real agent protocol, and measure their cost.
 
-    Without --url, against a control plane that is started for it and removed afterwards.
+    Without --url, the command starts a temporary control plane.
 
     \b
-    Scenarios, in the order in which they are played:
-      idle      nothing happens, with more and more clusters
+    Scenarios, in this order:
+      idle      no changes, with a growing number of clusters
       onboard   all clusters register and connect at once; with idle, half of them
       commit    one commit changes a service in each cluster
-      churn     all play what record-churn has recorded
-      hung      a third of the agents answer nothing: do others notice?
-      slow      a third of the agents read slowly: do others notice?
-      noisy     one agent tells of drift all the time: do others notice?
-      flapping  connections are cut every second
-      storm     the control plane is killed, and all agents come back
+      churn     all clusters replay a recording made by record-churn
+      hung      a third of the agents never respond; measures the effect on others
+      slow      a third of the agents read slowly; measures the effect on others
+      noisy     one agent reports drift continuously; measures the effect on others
+      flapping  connections break every second
+      storm     the control plane is killed, and all agents reconnect
 
     \b
     Example:
@@ -89,11 +88,13 @@ def simulate(
     wish, hub = wish_of(context), None
     if wish.url or wish.context:
         if not agents or agents_ca is None:
-            raise Invalid("with --url, say --agents and --agents-ca: where agents connect to")
+            raise Invalid("--url requires --agents and --agents-ca")
         if churn is not None:
-            raise Invalid("--churn commits to git: it needs a control plane of its own, no --url")
+            raise Invalid(
+                "--churn cannot be combined with --url: it commits to a Git server of its own"
+            )
         if add is not None and not metrics:
-            raise Invalid("with --url, --add needs --metrics: they tell what a cluster costs")
+            raise Invalid("with --url, --add requires --metrics")
         authority = agents_ca.read_text()
         hub = load("towline.simulate.hub").given(
             target_of(context), tuple(agents), authority, metrics
@@ -106,32 +107,32 @@ def simulate(
 
 
 def record_churn(
-    file: Annotated[Path, typer.Argument(help="Where to write the recording.")],
-    seconds: Annotated[float, typer.Option(min=1, max=86_400, help="For how long.")] = 600.0,
-    kubeconfig: Annotated[Path, typer.Option(help="How to reach the cluster.")] = Path(
+    file: Annotated[Path, typer.Argument(help="File to create.")],
+    seconds: Annotated[float, typer.Option(min=1, max=86_400, help="Duration in seconds.")] = 600.0,
+    kubeconfig: Annotated[Path, typer.Option(help="Kubeconfig of the cluster.")] = Path(
         "~/.kube/config"
     ),
     kube_context: Annotated[
-        str | None, typer.Option(help="A context of that file; its current one without.")
+        str | None, typer.Option(help="Context of the kubeconfig (default: the current one).")
     ] = None,
 ) -> None:
-    """Record when workloads of a cluster change, for simulate --churn.
+    """Record changes of a cluster's workloads, for simulate --churn.
 
-    Only times, kinds and health are kept: no name, no namespace, no content. It takes the right
-    to list and watch workloads in all namespaces.
+    The recording contains only times, kinds and health: no names, namespaces or content. The
+    command needs permission to list and watch workloads in all namespaces.
 
     \b
     Example:
       towline record-churn churn.jsonl --seconds 3600 --kube-context production
     """
     if file.exists():
-        raise Invalid(f"{file} exists: name another file", field="file")
+        raise Invalid(f"{file} already exists; choose another name", field="file")
     recorded = asyncio.run(_recorded(seconds, kubeconfig.expanduser(), kube_context))
     if not recorded.changes:
-        raise Invalid(f"nothing changed within {seconds:.0f} s: record for longer", field="seconds")
+        raise Invalid(f"nothing changed within {seconds:.0f} s; record longer", field="seconds")
     lines = load("towline.simulate.churn").lines_of(recorded)
     file.write_text("".join(f"{line}\n" for line in lines))
-    say(f"{len(recorded.changes)} changes, {recorded.rate:.2g} a second")
+    say(f"{len(recorded.changes)} changes, {recorded.rate:.2g} per second")
 
 
 async def _recorded(seconds: float, kubeconfig: Path, context: str | None) -> Any:
@@ -159,5 +160,5 @@ def _tell(
     show(report.rows(outcomes), _COLUMNS, output, "figure")
     if after is not None:
         say(after.answer)
-        for one in after.grounds:
-            say(f"  {one.need}: {one.value:,.4g} of {one.limit:,.4g} {one.unit}")
+        for ground in after.grounds:
+            say(f"  {ground.need}: {ground.value:,.4g} of {ground.limit:,.4g} {ground.unit}")

@@ -8,18 +8,18 @@ from towline.cli import documents
 from towline.cli.output import Column, Format, field, say, show, since
 from towline.cli.session import Output, connect
 
-app = typer.Typer(no_args_is_help=True, help="Requests to clusters that are under way.")
+app = typer.Typer(no_args_is_help=True, help="Open requests to clusters.")
 
 COLUMNS = (
     field("ID"),
-    since("OPEN", "since"),
+    since("OPENED", "since"),
     field("CLUSTER"),
     field("USER"),
     Column("AS", lambda row: row["actingAs"] if row["actingAs"] != row["user"] else ""),
-    field("WHAT"),
+    field("REQUEST", "what"),
     field("KIND"),
-    Column("IN", lambda row: int(row["bytesIn"])),
-    Column("OUT", lambda row: int(row["bytesOut"])),
+    Column("BYTES IN", lambda row: int(row["bytesIn"])),
+    Column("BYTES OUT", lambda row: int(row["bytesOut"])),
     field("FROM", "source"),
 )
 
@@ -27,11 +27,11 @@ COLUMNS = (
 @app.command("list")
 def list_streams(
     context: typer.Context,
-    cluster: Annotated[str | None, typer.Option(help="Only into the one of this handle.")] = None,
-    user: Annotated[str | None, typer.Option(help="Only those of this user.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Filter by cluster, by handle.")] = None,
+    user: Annotated[str | None, typer.Option(help="Filter by user.")] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """List open requests: your own, and all into clusters that you administer.
+    """List your open requests, and all requests to clusters that you administer.
 
     \b
     Example:
@@ -40,16 +40,18 @@ def list_streams(
     found = connect(context).ask(documents.STREAMS, cluster=cluster, user=user)["openStreams"]
     show(found["nodes"], COLUMNS, output, "id")
     if found["silent"]:
-        say(f"no answer from {', '.join(found['silent'])}: their requests are missing here")
+        say(f"replicas did not respond: {', '.join(found['silent'])}; their requests are missing")
 
 
 @app.command("end")
 def end_stream(
     context: typer.Context,
-    stream: Annotated[str, typer.Argument(metavar="ID", help="Id of the request; see `list`.")],
+    stream: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of the request, as `list` shows it.")
+    ],
     output: Output = Format.TABLE,
 ) -> None:
-    """End an open request; its user sees the connection break.
+    """End an open request by closing its connection.
 
     \b
     Example:
@@ -57,6 +59,6 @@ def end_stream(
     """
     ended = connect(context).ask(documents.END_STREAM, id=stream)["endStream"]
     if output is Format.TABLE:
-        say(f"ended: {ended['what']} of {ended['user']} on {ended['cluster']}")
+        say(f"ended {ended['what']} of {ended['user']} on {ended['cluster']}")
     else:
         show(ended, COLUMNS, output, "id")

@@ -15,8 +15,8 @@ app = typer.Typer(no_args_is_help=True, help="Your access tokens.")
 COLUMNS = (
     field("ID"),
     field("NAME"),
-    since("MADE", "insertedAt"),
-    since("USED", "lastUsedAt"),
+    since("CREATED", "insertedAt"),
+    since("LAST USED", "lastUsedAt"),
     field("EXPIRES", "expiresAt"),
     field("REVOKED", "revokedAt"),
 )
@@ -36,21 +36,21 @@ def list_tokens(context: typer.Context, output: Output = Format.TABLE) -> None:
 @app.command("create")
 def create_token(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="What it is for.")],
-    days: Annotated[int, typer.Option(min=1, max=366, help="How long it lives.")] = 90,
+    name: Annotated[str, typer.Argument(help="Name of the token.")],
+    days: Annotated[int, typer.Option(min=1, max=366, help="Lifetime in days.")] = 90,
     scope: Annotated[
         list[str] | None,
-        typer.Option(help="Only there, like cluster/dev; repeat for more."),
+        typer.Option(help="Limit to a scope, such as cluster/dev; repeatable."),
     ] = None,
     verb: Annotated[
-        list[str] | None, typer.Option(help="Only this, like read; repeat for more.")
+        list[str] | None, typer.Option(help="Limit to an operation, such as read; repeatable.")
     ] = None,
     service_account: Annotated[
-        str | None, typer.Option(help="Address of the service account that carries it.")
+        str | None, typer.Option(help="Email address of the service account that owns the token.")
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Make a token and print it, once.
+    """Create a token and print it once.
 
     \b
     Example:
@@ -60,13 +60,13 @@ def create_token(
     api = connect(context)
     attributes: Json = {"name": name, "expiresInDays": days}
     if scope or verb:
-        scopes = [scope_of(api, one) for one in scope or ()]
-        verbs = [one.upper() for one in verb or ()]
+        scopes = [scope_of(api, text) for text in scope or ()]
+        verbs = [name.upper() for name in verb or ()]
         attributes["scopes"] = [{"verbs": verbs, "scopes": scopes}]
     made = _make(api, attributes, service_account)
     if output is Format.TABLE:
         print(made["token"])
-        say(f"token {made['id']}, shown only now, lives until {made['expiresAt']}")
+        say(f"token {made['id']}, shown only once, expires at {made['expiresAt']}")
     else:
         show(made, COLUMNS, output, "id")
 
@@ -75,7 +75,9 @@ def _make(api: Api, attributes: Json, account: str | None) -> Json:
     if account is None:
         return api.ask(documents.CREATE_TOKEN, attributes=attributes)["createAccessToken"]
     if "scopes" in attributes:
-        raise Invalid("a service account is narrowed by its roles, not by scopes of its tokens")
+        raise Invalid(
+            "tokens of service accounts cannot be limited; limit the roles of the account instead"
+        )
     user = api.ask(documents.USER, email=account)["user"]
     asked = {"id": user["id"], "attributes": attributes}
     return api.ask(documents.CREATE_ACCOUNT_TOKEN, **asked)["createServiceAccountToken"]
@@ -84,10 +86,12 @@ def _make(api: Api, attributes: Json, account: str | None) -> Json:
 @app.command("delete")
 def delete_token(
     context: typer.Context,
-    token: Annotated[str, typer.Argument(metavar="ID", help="Id of the token; see `list`.")],
+    token: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of the token, as `list` shows it.")
+    ],
     output: Output = Format.TABLE,
 ) -> None:
-    """Revoke a token; what it opened ends within seconds.
+    """Revoke a token; its open sessions end within seconds.
 
     \b
     Example:

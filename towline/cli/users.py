@@ -10,7 +10,7 @@ from towline.cli import documents
 from towline.cli.output import Format, field, show
 from towline.cli.session import Output, Search, connect, every, pairs
 
-app = typer.Typer(no_args_is_help=True, help="People and their roles; for administrators.")
+app = typer.Typer(no_args_is_help=True, help="Users and their roles; for administrators.")
 
 COLUMNS = (
     field("EMAIL"),
@@ -31,7 +31,7 @@ _TRUST = (
 
 
 class Role(StrEnum):
-    """What a person may do."""
+    """Role for the whole installation."""
 
     VIEWER = "viewer"
     EDITOR = "editor"
@@ -40,7 +40,7 @@ class Role(StrEnum):
 
 @app.command("list")
 def list_users(context: typer.Context, query: Search = None, output: Output = Format.TABLE) -> None:
-    """List people.
+    """List users.
 
     \b
     Example:
@@ -52,16 +52,16 @@ def list_users(context: typer.Context, query: Search = None, output: Output = Fo
 @app.command("set")
 def set_user(
     context: typer.Context,
-    email: Annotated[str, typer.Argument(help="Address of the person.")],
-    name: Annotated[str | None, typer.Option(help="How they are called.")] = None,
+    email: Annotated[str, typer.Argument(help="Email address of the user.")],
+    name: Annotated[str | None, typer.Option(help="Display name.")] = None,
     role: Annotated[
-        Role | None, typer.Option(help="For the whole installation; see `access grant`.")
+        Role | None, typer.Option(help="Role for the whole installation; see also `access grant`.")
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Add a person, or change name and role of one. A new one without a role may nothing yet.
+    """Create a user, or update name and role. New users have no permissions until a role is bound.
 
-    Their first token comes from `towline admin create-token`, on the machine of the store.
+    Create their first token with `towline admin create-token`, on the control plane's host.
 
     \b
     Example:
@@ -75,11 +75,11 @@ def set_user(
 @app.command("disable")
 def disable_user(
     context: typer.Context,
-    email: Annotated[str, typer.Argument(help="Address of the user.")],
-    undo: Annotated[bool, typer.Option("--undo", help="Let them in again.")] = False,
+    email: Annotated[str, typer.Argument(help="Email address of the user.")],
+    undo: Annotated[bool, typer.Option("--enable", help="Enable the user again.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Let a user in no more; all their tokens and sessions end within seconds.
+    """Disable a user; all tokens and sessions of the user end within seconds.
 
     \b
     Example:
@@ -94,10 +94,10 @@ def disable_user(
 @app.command("create-service-account")
 def create_service_account(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="What it is called.")],
+    name: Annotated[str, typer.Argument(help="Name of the service account.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Make a user that only carries tokens; roles are given to NAME@service-accounts.
+    """Create a service account; grant roles to NAME@service-accounts.
 
     \b
     Example:
@@ -110,18 +110,22 @@ def create_service_account(
 @app.command("trust")
 def trust(
     context: typer.Context,
-    email: Annotated[str, typer.Argument(help="Address of the service account.")],
-    issuer: Annotated[str, typer.Option(help="Who signs the tokens; an https URL.")],
-    audience: Annotated[str, typer.Option(help="For whom they are made.")],
-    subject: Annotated[str, typer.Option(help="Whose they are; `*` stands for any text.")],
-    claim: Annotated[list[str] | None, typer.Option(help="name=pattern; repeat for more.")] = None,
-    keys: Annotated[
-        Path | None, typer.Option(help="JWKS file, where the issuer cannot be reached.")
+    email: Annotated[str, typer.Argument(help="Email address of the service account.")],
+    issuer: Annotated[str, typer.Option(help="Issuer of the tokens, an https URL.")],
+    audience: Annotated[str, typer.Option(help="Required audience of the tokens.")],
+    subject: Annotated[str, typer.Option(help="Required subject; `*` matches any text.")],
+    claim: Annotated[
+        list[str] | None, typer.Option(help="Required claim, as name=pattern; repeatable.")
     ] = None,
-    minutes: Annotated[int, typer.Option(min=1, max=1440, help="Life of what is given.")] = 60,
+    keys: Annotated[
+        Path | None, typer.Option(help="JWKS file, for an issuer that is not reachable.")
+    ] = None,
+    minutes: Annotated[
+        int, typer.Option(min=1, max=1440, help="Lifetime of the issued tokens in minutes.")
+    ] = 60,
     output: Output = Format.TABLE,
 ) -> None:
-    """Exchange tokens of a CI or of a cluster for those of a service account, without a secret.
+    """Let CI systems or clusters exchange their OIDC tokens for tokens of a service account.
 
     \b
     Example:

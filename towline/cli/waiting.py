@@ -1,4 +1,4 @@
-"""Asking again until something has come true."""
+"""Polls until a condition is true."""
 
 import time
 from collections.abc import Callable
@@ -11,14 +11,16 @@ _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class WaitedInVain(TowlineError):
-    """The time is over and it has not come true."""
+    """The condition was not true within the timeout."""
 
 
 def seconds(text: str, option: str) -> int:
-    """The seconds of `90s`, `15m`, `2h` or `7d`. Invalid: anything else."""
+    """Parses `90s`, `15m`, `2h` or `7d` to seconds. Raises Invalid."""
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not number.isdecimal():
-        raise Invalid(f"{text!r} is not a duration such as 90s, 15m, 2h or 7d", field=option)
+        raise Invalid(
+            f"invalid duration {text!r}; use a form such as 90s, 15m, 2h or 7d", field=option
+        )
     return int(number) * _UNITS[unit]
 
 
@@ -32,9 +34,9 @@ def until(
     monotonic: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """The first look for which `done` is true.
+    """Calls `look` until `done` is true for its result, and returns that.
 
-    WaitedInVain: none within `timeout` seconds; `describe` tells what was seen last.
+    WaitedInVain: the timeout (in seconds) passed; `describe` formats the last result.
     """
     end = monotonic() + timeout
     while True:
@@ -42,5 +44,5 @@ def until(
         if done(seen):
             return seen
         if monotonic() + every > end:
-            raise WaitedInVain(f"waited {timeout:.0f} s in vain: {describe(seen)}")
+            raise WaitedInVain(f"timed out after {timeout:.0f} s: {describe(seen)}")
         sleep(every)

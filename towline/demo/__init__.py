@@ -1,4 +1,4 @@
-"""What the demo and the tests need around the product: local clusters, a git server, the story.
+"""Support for demo and tests: local clusters, a Git server, the demo's steps.
 
-Nothing that a production process imports may live here.
+Production code must not import this package.
 """

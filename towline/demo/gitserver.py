@@ -1,6 +1,6 @@
-"""A small git server on this machine: smart HTTP, repositories made and changed by a call.
+"""Small local Git server over smart HTTP, with calls to create and change repositories.
 
-It runs in threads of its own beside whatever loop its owner has, and can be made to misbehave.
+It runs in its own threads, and can simulate failures.
 """
 
 import base64
@@ -31,7 +31,7 @@ _AUTHOR = "Towline Demo <demo@towline.invalid>"
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A bare repository that the server serves at `url`."""
+    """Bare repository that the server serves at `url`."""
 
     path: Path
     url: str
@@ -43,9 +43,9 @@ class Repository:
         *,
         branch: str = "main",
     ) -> str:
-        """Commit files (None deletes one) on top of a branch; the sha of the commit.
+        """Commits files (None deletes a file) to a branch; returns the SHA.
 
-        Paths that are not named stay as they are. A branch that does not exist begins empty.
+        Other paths stay unchanged. A branch that does not exist starts empty.
         """
         ref = f"refs/heads/{branch}"
         parent = self.resolve(ref)
@@ -54,27 +54,27 @@ class Repository:
         return self.resolve(ref) or ""
 
     def resolve(self, ref: str) -> str | None:
-        """The sha that a ref points at; None if there is none."""
+        """SHA of a ref, or None."""
         with suppress(OSError):
             return (self.path / ref).read_text().strip()
         found = _git(self.path, "for-each-ref", "--format=%(objectname)", ref)
         return found.decode().strip() or None
 
     def point(self, ref: str, sha: str) -> None:
-        """Let a ref (`refs/heads/x`, `refs/tags/v1`) point at a commit, moved by force."""
+        """Forces a ref (`refs/heads/x`, `refs/tags/v1`) to a commit."""
         _git(self.path, "update-ref", ref, sha)
 
     def delete(self, ref: str) -> None:
-        """Remove a ref."""
+        """Deletes a ref."""
         _git(self.path, "update-ref", "-d", ref)
 
 
 class GitServer:
-    """Serves the repositories below a folder at `http://127.0.0.1:<port>/<name>.git`.
+    """Serves the repositories of a folder at `http://127.0.0.1:<port>/<name>.git`.
 
-    `requests` lists the last 10,000 paths asked for, with query, `packs` those of them that were
-    given a pack. `delay` (seconds) slows each
-    answer; after `pause` answers wait until `resume`; with `fail` each is that HTTP status.
+    `requests`: last 10,000 requested paths with query; `packs`: those answered with a pack.
+    `delay`: seconds to delay each response. `fail`: HTTP status of every response. After `pause`,
+    responses wait until `resume`.
     """
 
     def __init__(self, folder: Path | None = None, *, port: int = 0) -> None:
@@ -92,7 +92,7 @@ class GitServer:
         self._server: _Server | None = None
 
     def start(self) -> Self:
-        """Listen; after `stop`, again on the same port."""
+        """Starts listening; after `stop`, on the same port."""
         self._server = _Server(("127.0.0.1", self.port), self)
         self.port = self._server.server_address[1]
         threading.Thread(
@@ -101,7 +101,7 @@ class GitServer:
         return self
 
     def stop(self) -> None:
-        """Refuse connections and cut those that are open; the repositories stay."""
+        """Stops listening and closes open connections; keeps the repositories."""
         self.resume()
         if self._server is not None:
             self._server.shutdown()
@@ -110,7 +110,7 @@ class GitServer:
             self._server = None
 
     def close(self) -> None:
-        """Stop, and remove the repositories unless their folder was given."""
+        """Stops, and deletes the repositories unless a folder was given."""
         self.stop()
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -124,7 +124,7 @@ class GitServer:
     def create_repository(
         self, name: str, *, username: str | None = None, password: str | None = None
     ) -> Repository:
-        """A new empty repository, opened again if it is there; private with a password."""
+        """Creates an empty repository, or opens an existing one; private with a password."""
         path = self.folder / f"{name}.git"
         if not path.is_dir():
             _git(self.folder, "init", "--quiet", "--bare", "--initial-branch=main", str(path))
@@ -136,15 +136,15 @@ class GitServer:
         return Repository(path, f"http://127.0.0.1:{self.port}/{name}.git")
 
     def pause(self) -> None:
-        """Let every request wait, with its connection open."""
+        """Makes every request wait, with its connection open."""
         self._running.clear()
 
     def resume(self) -> None:
-        """End a pause."""
+        """Ends a pause."""
         self._running.set()
 
     def admit(self, path: str, authorization: str | None) -> HTTPStatus:
-        """Note a request, make it wait as told, and say how it is to be answered."""
+        """Records a request, delays it, and returns the status of its response."""
         self.requests.append(path)
         self._running.wait()
         time.sleep(self.delay)
@@ -163,17 +163,17 @@ class _Server(ThreadingHTTPServer):
         self.open: set[socket.socket] = set()
 
     def cut(self) -> None:
-        """End the connections that clients keep open."""
+        """Closes the connections that clients keep open."""
         for connection in tuple(self.open):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that leaves in the middle is no news."""
+        """Ignores clients that disconnect in the middle of a request."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Hands each request to `git http-backend`, which speaks CGI (RFC 3875)."""
+    """Passes each request to `git http-backend` over CGI (RFC 3875)."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -188,14 +188,14 @@ class _Handler(BaseHTTPRequestHandler):
         super().finish()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are noted by the server's owner."""
+        """Prints nothing: the server's owner records requests."""
 
     def do_GET(self) -> None:
-        """The advertisement of refs or capabilities."""
+        """Serves the advertisement of refs or capabilities."""
         self._serve()
 
     def do_POST(self) -> None:
-        """A fetch or a push."""
+        """Serves a fetch or a push."""
         self._serve()
 
     def _serve(self) -> None:
@@ -270,7 +270,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def is_fetch(body: bytes, encoding: str) -> bool:
-    """Whether a request of protocol version 2 is the last of a fetch: a pack is the answer."""
+    """True for the last request of a fetch (protocol version 2), which is answered with a pack."""
     text = gzip.decompress(body) if encoding == "gzip" else body
     return b"command=fetch" in text[:64] and b"0009done\n" in text[-64:]
 
@@ -284,7 +284,7 @@ def _cgi_headers(output: IO[bytes]) -> Iterator[tuple[str, str]]:
 def _fast_import(
     ref: str, parent: str | None, message: str, files: Mapping[str, str | bytes | None]
 ) -> Iterator[bytes]:
-    """One commit in the language of `git fast-import`."""
+    """Formats one commit as a stream for `git fast-import`."""
     yield f"commit {ref}\ncommitter {_AUTHOR} now\n".encode()
     yield _data(message.encode())
     if parent is not None:
@@ -322,7 +322,7 @@ def _git(folder: Path, *args: str, stdin: bytes = b"") -> bytes:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of the user's own git settings."""
+    """Environment without the user's Git configuration."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "GIT_CONFIG_NOSYSTEM": "1",

@@ -1,4 +1,4 @@
-"""The demo in front: what there is to try, and what happens, until Ctrl-C."""
+"""Interactive view of the demo: hints and live state, until Ctrl-C."""
 
 import time
 from pathlib import Path
@@ -21,7 +21,7 @@ _STATE = """{ serviceDeployments(first: 20) { edges { node { name status sha obs
 
 
 def show(stage: DemoStage, story: Story, console: Console) -> None:
-    """Show the fleet until Ctrl-C; on a pipe, only say once where everything is."""
+    """Shows the fleet until Ctrl-C; without a terminal, prints the hints once."""
     environment = _write_environment(stage)
     hints = _hints(stage, environment)
     if not console.is_terminal:
@@ -35,7 +35,7 @@ def show(stage: DemoStage, story: Story, console: Console) -> None:
 
 
 def _write_environment(stage: DemoStage) -> Path:
-    """A file to `source`, so that the command line and kubectl reach the demo."""
+    """Writes a file to `source` in a shell, so that the command line and kubectl use the demo."""
     path = stage.folder / "env"
     path.touch(mode=0o600)
     values = stage.environment()
@@ -53,10 +53,10 @@ def _hints(stage: DemoStage, environment: Path) -> list[str]:
         "",
         _console_hint(stage),
         f"In another terminal:   source {environment}",
-        "  towline services list              what runs where",
-        "  towline pipelines approve shop     let the waiting release into prod",
+        "  towline services list              show services and their state",
+        "  towline pipelines approve shop     approve the waiting release for prod",
         "  kubectl --context towline-dev get pods -n shop",
-        "  kubectl --context towline-dev scale deploy/web --replicas=5 -n shop   and see it healed",
+        "  kubectl --context towline-dev scale deploy/web --replicas=5 -n shop   watch it heal",
         f"  git clone {stage.repository.url}   change a file, commit, push",
         "",
         f"API at {stage.url}/gql. Ctrl-C stops everything.",
@@ -64,27 +64,27 @@ def _hints(stage: DemoStage, environment: Path) -> list[str]:
 
 
 def _console_hint(stage: DemoStage) -> str:
-    """Where the console is; the link that sets its first password, for as long as it is good."""
+    """URL of the console, with the setup link as long as it is valid."""
     link = stage.data / "setup.url"
     query = link.read_text().strip().partition("?")[2] if link.exists() else ""
-    path = f"/setup?{query}   choose a password, and look around" if query else ""
+    path = f"/setup?{query}   choose a password" if query else ""
     return f"Console:  {stage.http_url}{path}"
 
 
 def _table(stage: DemoStage, story: Story) -> Table:
     table = Table(title="Towline demo", title_justify="left")
-    for column in ("cluster", "service", "status", "commit", "agent seen", "what is wrong"):
+    for column in ("cluster", "service", "status", "commit", "agent last seen", "problem"):
         table.add_column(column)
     try:
         services = stage.ask(_STATE)["serviceDeployments"]["edges"]
         waiting = story.pipeline()["edges"][0]
     except TowlineError as error:
-        table.caption = f"the control plane does not answer: {error.message}"
+        table.caption = f"the control plane does not respond: {error.message}"
         return table
     for edge in services:
         table.add_row(*_row(edge["node"]))
     if waiting["release"]:
-        table.caption = f"release {waiting['release']['id']} before prod: {_gate(waiting)}"
+        table.caption = f"release {waiting['release']['id']} waits before prod: {_gate(waiting)}"
     return table
 
 

@@ -1,4 +1,4 @@
-"""Ports of this machine for servers that must know theirs before they listen."""
+"""Free local ports for servers that must know their port before they listen."""
 
 import os
 import random
@@ -8,15 +8,14 @@ from pathlib import Path
 
 from fleet.runtime.clock import SystemClock
 
-# Below the range from which the kernel takes ports for outgoing connections, so that only
-# another listener can be in the way.
+# Below the kernel's range for outgoing connections, so that only other listeners can conflict.
 _PORTS = range(20_000, 30_000)
 _KEPT_SECONDS = 120
-"""For so long a port is given to nobody else: whoever got it may not listen yet."""
+"""Seconds that a port stays reserved, as its process may not listen yet."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine on which nothing listens now, each given to one process only."""
+    """Reserves local ports on which nothing listens."""
     found: set[int] = set()
     while len(found) < count:
         port = random.choice(_PORTS)
@@ -35,7 +34,7 @@ def _is_free(port: int) -> bool:
 
 
 def _taken(port: int) -> bool:
-    """Whether this process takes a port now; False if it was given to somebody of late."""
+    """Reserves a port; returns False if another process reserved it recently."""
     folder = Path(tempfile.gettempdir()) / f"towline-ports-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     mark = folder / str(port)

@@ -1,4 +1,4 @@
-"""Programs that end with the process that started them, also when that one is killed."""
+"""Starts programs that end with their parent process, even if it is killed."""
 
 import os
 import signal
@@ -13,9 +13,9 @@ _WATCHER = Path(__file__).with_name("watcher.py")
 
 
 class ProcessGroup:
-    """A group of programs; none of them outlives this process or `stop`.
+    """Group of programs that end with this process or with `stop`.
 
-    A terminal's Ctrl-C does not reach them, so that the owner decides the order of the end.
+    Ctrl-C in a terminal does not reach them, so that the owner can stop them in order.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class ProcessGroup:
 
     @property
     def id(self) -> int:
-        """The process group; whoever joins it ends with it."""
+        """Id of the process group."""
         return self._watcher.pid
 
     def spawn(
@@ -40,7 +40,7 @@ class ProcessGroup:
         env: Mapping[str, str] | None = None,
         user: str | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a program, as another user if one is named; output goes to the end of `log`."""
+        """Starts a program, optionally as another user; appends its output to `log`."""
         with log.open("ab") as output:
             program = subprocess.Popen(
                 argv,
@@ -57,7 +57,7 @@ class ProcessGroup:
         return program
 
     def stop(self) -> None:
-        """Kill every program of the group and wait until all are gone; once is enough."""
+        """Kills every program of the group, and waits until all ended; idempotent."""
         if self._watcher.returncode is not None:
             return
         with suppress(ProcessLookupError):

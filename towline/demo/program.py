@@ -1,4 +1,4 @@
-"""`towline demo`: set the stage, then play the story or stay in front."""
+"""`towline demo`: starts the demo, then verifies its steps or shows it."""
 
 import signal
 import socket
@@ -14,14 +14,14 @@ _USUAL_PORTS = (8443, 8080, 8444)
 
 
 def run(*, check: bool) -> int:
-    """Run the demo; the exit code: 0 done, 1 the story was not played to its end."""
+    """Runs the demo; returns the exit code: 0 success, 1 a step failed."""
     console = Console(stderr=check, highlight=False)
 
     def say(text: str) -> None:
         console.print(text, soft_wrap=True)
 
     ports = None if check or not _are_free(_USUAL_PORTS) else _USUAL_PORTS
-    # Its folders hold keys and tokens: nobody's end of it leaves them behind.
+    # SIGTERM must clean up too: the folders contain keys and tokens.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with DemoStage(say, ports) as stage:
@@ -29,7 +29,7 @@ def run(*, check: bool) -> int:
             story = Story.begin(stage, say)
             if check:
                 story.play()
-                say("the whole story came true")
+                say("all steps passed")
             else:
                 story.wait_healthy("dev")
                 show(stage, story, console)
@@ -42,7 +42,7 @@ def run(*, check: bool) -> int:
 
 
 def _are_free(ports: tuple[int, int, int]) -> bool:
-    """Whether nobody listens on the ports that the documentation names."""
+    """Returns true if the ports of the documentation are free."""
     for port in ports:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:

@@ -1,4 +1,4 @@
-"""The repository that the demo deploys: one small shop, a folder for each stage."""
+"""Sample repository of the demo: a small shop, with a folder for each stage."""
 
 import json
 
@@ -6,7 +6,7 @@ FILES = ("dev", "prod")
 
 
 def shop(version: str) -> dict[str, str | bytes | None]:
-    """The files of both stages, at a version; prod has more replicas."""
+    """Returns the files of both stages for a version; prod has more replicas."""
     return {
         f"{stage}/{name}": text
         for stage, replicas in (("dev", 1), ("prod", 2))
@@ -44,4 +44,6 @@ def _stage(stage: str, replicas: int, version: str) -> dict[str, str]:
         "spec": {"selector": labels, "ports": [{"port": 80}]},
     }
     objects = {"settings": settings, "web": web, "service": service}
-    return {f"{name}.yaml": json.dumps(one, indent=2) + "\n" for name, one in objects.items()}
+    return {
+        f"{name}.yaml": json.dumps(resource, indent=2) + "\n" for name, resource in objects.items()
+    }

@@ -1,4 +1,4 @@
-"""Everything that the demo needs to run: clusters, git, control plane, agents; and its end."""
+"""Starts and stops the demo's clusters, Git server, control plane and agents."""
 
 import json
 import os
@@ -32,7 +32,7 @@ _READY_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Member:
-    """A cluster of the demo, its agent's files, and the ids the control plane gave it."""
+    """A cluster of the demo, with the files of its agent and its id in the control plane."""
 
     name: str
     access: Access
@@ -42,12 +42,12 @@ class Member:
     kubeconfig: Path | None = None
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
-        """What kubectl prints, asked directly, not through Towline."""
+        """Runs kubectl directly against the cluster, not through Towline; returns its output."""
         return self.access.kubectl(*args, stdin=stdin, program=self.kubectl_program)
 
 
 class DemoStage:
-    """All of it, started by `start` and gone after `close`, whatever happens in between."""
+    """The running demo; `close` removes everything that `start` created."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class DemoStage:
         self.close()
 
     def close(self) -> None:
-        """Stop agents and control plane, then clusters; remove every file."""
+        """Stops agents, control plane and clusters; deletes all files."""
         self._say("stopping")
         for program in (self._control_plane,):
             if program is not None and program.poll() is None:
@@ -85,7 +85,7 @@ class DemoStage:
         self.closing.close()
 
     def start(self) -> None:
-        """Start everything, clusters and control plane at once, then join the clusters."""
+        """Starts clusters and control plane in parallel, then registers the clusters."""
         git = self.closing.enter_context(GitServer(self._make("git")))
         self.repository = git.create_repository("shop")
         self.start_control_plane(wait=False)
@@ -97,38 +97,38 @@ class DemoStage:
 
     @property
     def url(self) -> str:
-        """Where the control plane listens with TLS."""
+        """HTTPS URL of the control plane."""
         return f"https://127.0.0.1:{self._https}"
 
     @property
     def http_url(self) -> str:
-        """The same without TLS, for this machine."""
+        """HTTP URL of the control plane, for this machine."""
         return f"http://127.0.0.1:{self._http}"
 
     @property
     def token_file(self) -> Path:
-        """The administrator's token."""
+        """File with the administrator's token."""
         return self.data / "admin.token"
 
     @property
     def authority(self) -> Path:
-        """The control plane's own authority."""
+        """CA certificate of the control plane."""
         return self.data / "tls" / "ca.crt"
 
     @property
     def data(self) -> Path:
-        """The control plane's data directory."""
+        """Data directory of the control plane."""
         return self.folder / "control-plane"
 
     @property
     def control_plane_pid(self) -> int:
-        """The process that serves."""
+        """Process id of the control plane."""
         if self._control_plane is None:
             raise Unavailable("the control plane was not started")
         return self._control_plane.pid
 
     def start_control_plane(self, *, wait: bool = True) -> None:
-        """Start the control plane, the first time or again on the same data."""
+        """Starts or restarts the control plane with the same data."""
         command = [*_PROGRAM, "serve", "--data", str(self.data)]
         command += ["--listen", f"127.0.0.1:{self._https}"]
         command += ["--listen-http", f"127.0.0.1:{self._http}"]
@@ -141,13 +141,13 @@ class DemoStage:
             self.wait_ready()
 
     def kill_control_plane(self) -> None:
-        """End the control plane without warning, as a lost machine would."""
+        """Kills the control plane, as a machine failure would."""
         if self._control_plane is not None:
             self._control_plane.kill()
             self._control_plane.wait()
 
     def wait_ready(self) -> None:
-        """Until the control plane answers. Unavailable: it has ended, or takes too long."""
+        """Waits until the control plane responds. Unavailable: it ended, or takes too long."""
 
         def is_ready() -> bool:
             if self._control_plane is not None and self._control_plane.poll() is not None:
@@ -167,11 +167,11 @@ class DemoStage:
         wait_until("the control plane", is_ready, _READY_SECONDS)
 
     def ask(self, document: str, /, **variables: Any) -> dict[str, Any]:
-        """Ask the API."""
+        """Calls the API."""
         return self.client.ask(document, **variables)
 
     def member_kubeconfig(self) -> Path:
-        """A kubeconfig through the control plane, as its administrator."""
+        """Writes a kubeconfig for the clusters through the control plane, as administrator."""
         path = self.folder / "kubeconfig"
         command = [*_PROGRAM, "kubeconfig", "--all", "--embed-token"]
         done = subprocess.run(
@@ -184,7 +184,7 @@ class DemoStage:
         return path
 
     def environment(self) -> dict[str, str]:
-        """What the command line needs to reach this control plane."""
+        """Environment variables for the command line."""
         return {
             **os.environ,
             "TOWLINE_URL": self.url,
@@ -195,7 +195,7 @@ class DemoStage:
     def _start_clusters(self) -> None:
         given = given_contexts()
         if given:
-            self._say("using given contexts, the first for " + self._names[0])
+            self._say("using the contexts of DEMO_KUBECONFIG, the first for " + self._names[0])
             for name, access in zip(self._names, given, strict=False):
                 self.members[name] = Member(name, access, None)
             return
@@ -212,7 +212,7 @@ class DemoStage:
         return Member(name, cluster.access, self.kubectl_program)
 
     def _join(self, member: Member) -> None:
-        """Register a cluster and start its agent."""
+        """Registers a cluster and starts its agent."""
         made = self.ask(
             "mutation ($name: String!) { createCluster(attributes: {name: $name}) "
             "{ id deployToken } }",
@@ -229,7 +229,7 @@ class DemoStage:
         command += ["--kubeconfig", str(member.kubeconfig), "--data", str(folder / "state")]
         agent = self._programs.spawn(command, log=folder / "agent.log")
         self.agent_pids[member.name] = agent.pid
-        self._say(f"cluster {member.name} has its agent")
+        self._say(f"started the agent of cluster {member.name}")
 
     def _make(self, name: str) -> Path:
         folder = self.folder / name
@@ -238,9 +238,9 @@ class DemoStage:
 
 
 def wait_until(what: str, condition: Callable[[], bool], seconds: float = 30.0) -> float:
-    """Wait until the condition holds; how long it took. Unavailable: it does not hold in time.
+    """Waits until the condition is true; returns the seconds. Unavailable: timed out.
 
-    A condition that cannot be looked at yet counts as not held; the last reason is named.
+    An error of the condition counts as false; the message of Unavailable has the last error.
     """
     start = time.monotonic()
     reason = ""
@@ -253,9 +253,9 @@ def wait_until(what: str, condition: Callable[[], bool], seconds: float = 30.0) 
                 raise
             reason = f": {error.message}"
         time.sleep(0.05)
-    raise Unavailable(f"{what}: not within {seconds:.0f} s{reason}")
+    raise Unavailable(f"timed out after {seconds:.0f} s: {what}{reason}")
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """JSON that kubectl printed."""
+    """Parses JSON output of kubectl."""
     return json.loads(text)

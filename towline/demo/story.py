@@ -1,4 +1,4 @@
-"""The demo's story: each step does something a user would, and asserts it on the clusters."""
+"""Steps of the demo: each performs a user's action, and verifies its effect on the clusters."""
 
 import subprocess
 import time
@@ -19,12 +19,12 @@ _PIPELINE = """{ pipeline(name: "shop") { id
 
 
 class StepFailed(Exception):
-    """A step of the story did not come true; the message names it."""
+    """A step failed; the message names it."""
 
 
 @dataclass(slots=True)
 class Story:
-    """The steps, in order, on a started stage."""
+    """Runs the steps in order on a started demo."""
 
     stage: DemoStage
     say: Say
@@ -32,7 +32,7 @@ class Story:
 
     @classmethod
     def begin(cls, stage: DemoStage, say: Say) -> "Story":
-        """Define repository, services and pipeline, as a user would once."""
+        """Creates repository, services and pipeline."""
         sha = stage.repository.commit(shop("1.0"), "Open the shop")
         say(f"sample repository at {stage.repository.url}, commit {sha[:8]}")
         repository = stage.ask(
@@ -59,15 +59,15 @@ class Story:
         return cls(stage, say, services)
 
     def play(self) -> None:
-        """All steps. StepFailed: names the first that did not come true."""
+        """Runs all steps. Raises StepFailed for the first failure."""
         steps: tuple[tuple[str, Callable[[], None]], ...] = (
-            ("a commit reaches dev and is healthy", self.commit_reaches_dev),
-            ("prod waits, and an approval brings it there", self.approval_reaches_prod),
+            ("a commit is deployed to dev and becomes healthy", self.commit_reaches_dev),
+            ("prod waits for an approval, then deploys", self.approval_reaches_prod),
             ("a manual edit of a managed object is healed", self.edit_is_healed),
-            ("with the control plane killed, drift is still healed", self.heals_alone),
-            ("a change made meanwhile arrives", self.change_arrives_late),
-            ("kubectl through the proxy answers as the user", self.kubectl_works),
-            ("a deleted service's objects are pruned", self.deletion_prunes),
+            ("drift is healed while the control plane is down", self.heals_alone),
+            ("a commit made in the meantime is deployed after a restart", self.change_arrives_late),
+            ("kubectl through the proxy acts as the user", self.kubectl_works),
+            ("deleting a service prunes its objects", self.deletion_prunes),
         )
         for number, (name, step) in enumerate(steps, 1):
             start = time.monotonic()
@@ -151,15 +151,15 @@ class Story:
         wait_until("dev's objects are gone", is_gone)
 
     def service(self, name: str) -> dict[str, Any]:
-        """A service as the API shows it."""
+        """Fetches a service from the API."""
         return self.stage.ask(_SERVICE, id=self.services[name])["serviceDeployment"]
 
     def pipeline(self) -> dict[str, Any]:
-        """The pipeline as the API shows it."""
+        """Fetches the pipeline from the API."""
         return self.stage.ask(_PIPELINE)["pipeline"]
 
     def waiting_edge(self) -> dict[str, Any]:
-        """The edge to prod, once a release waits for its approval."""
+        """Waits until a release needs approval for prod; returns the edge."""
         found: dict[str, Any] = {}
 
         def waits() -> bool:
@@ -170,7 +170,7 @@ class Story:
         return found
 
     def approve(self, edge: dict[str, Any]) -> None:
-        """Approve exactly what waits."""
+        """Approves the digests of the waiting release."""
         self.stage.ask(
             "mutation ($id: ID!, $digests: [DigestAttributes!]) "
             "{ approveGate(id: $id, digests: $digests) { id } }",
@@ -179,7 +179,7 @@ class Story:
         )
 
     def wait_healthy(self, name: str) -> None:
-        """Until a service is healthy; a failure shows its errors."""
+        """Waits until a service is healthy; raises its errors if it fails."""
 
         def is_healthy() -> bool:
             now = self.service(name)
@@ -190,18 +190,18 @@ class Story:
         wait_until(f"{name} is healthy", is_healthy, 60)
 
     def live(self, name: str, kind: str, object_name: str) -> dict[str, Any]:
-        """An object as the cluster itself has it."""
+        """Reads a live object from the cluster."""
         member = self.stage.members[name]
         return parsed(member.kubectl("get", kind, object_name, "-n", NAMESPACE, "-o", "json"))
 
     def scale(self, name: str, replicas: int) -> None:
-        """Edit a managed object by hand."""
+        """Changes the replicas of a managed object by hand."""
         self.stage.members[name].kubectl(
             "scale", "deployment/web", "-n", NAMESPACE, f"--replicas={replicas}"
         )
 
     def wait_replicas(self, name: str, replicas: int) -> None:
-        """Until a hand-made edit has been put back."""
+        """Waits until drift of the replicas is healed."""
         wait_until(
             f"{name} is back at {replicas} replicas",
             lambda: self.live(name, "deployment", "web")["spec"]["replicas"] == replicas,

@@ -1,8 +1,8 @@
-"""Run as a program: leads a process group and ends all of it when the parent process is gone.
+"""Program that leads a process group, and kills the group when its parent process ends.
 
-Standard input is a pipe that only the parent holds open; it closes whatever ends the parent.
-A forked worker of the parent may hold the pipe too, so the parent's id is watched as well; it
-is an argument, because the parent may be gone before this process asks for the first time.
+Standard input is a pipe from the parent, which closes when the parent ends. A forked worker of the
+parent may hold the pipe too, so the program also watches the parent's id. The id is an argument,
+because the parent may end before this program reads it.
 """
 
 import os
@@ -12,7 +12,7 @@ import sys
 
 
 def main() -> None:
-    """Wait for the end of the parent, then kill the own process group, this process included."""
+    """Waits for the end of the parent, then kills its own process group, including itself."""
     parent = int(sys.argv[1])
     while os.getppid() == parent:
         readable, _, _ = select.select([sys.stdin], [], [], 1.0)

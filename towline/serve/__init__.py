@@ -1,4 +1,4 @@
-"""One control plane process: its parts joined, its listeners, its start and its end.
+"""Assembles, starts and stops the processes of `towline serve`.
 
-What one part needs of another is filled in here; no logic of the product.
+Connects the ports of the packages to each other; contains no product logic.
 """

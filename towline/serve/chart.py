@@ -1,6 +1,6 @@
-"""The agent's Helm chart as a package, for whoever installs an agent from here.
+"""Serves the agent's Helm chart at `GET /ext/v1/agent/chart`.
 
-`GET /ext/v1/agent/chart` answers with it, to everybody: the chart holds no secret.
+The endpoint needs no authentication: the chart contains no secrets.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from fleet.errors import Unavailable
 
 NAME = "towline-agent"
 PATH = "/ext/v1/agent/chart"
-# Beside this package in a wheel, at the root of a checkout.
+# In a wheel, and in a checkout.
 _PLACES = (
     Path(__file__).parents[1] / "charts" / NAME,
     Path(__file__).parents[2] / "charts" / NAME,
@@ -26,7 +26,7 @@ _LEFT_OUT = ("ci",)
 
 
 def chart_route() -> Route:
-    """The route; the package is made once. Unavailable: this installation has no chart."""
+    """Builds the route, and packages the chart once. Unavailable: the chart is missing."""
     data = package(_folder())
     headers = {
         "etag": f'"{hashlib.sha256(data).hexdigest()[:32]}"',
@@ -42,7 +42,7 @@ def chart_route() -> Route:
 
 
 def package(folder: Path) -> bytes:
-    """A chart's folder as a gzipped tar, as Helm packages it; the same bytes for the same files."""
+    """Packages a chart's folder as Helm does, as a reproducible gzipped tar."""
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as zipped,
@@ -66,4 +66,4 @@ def _folder() -> Path:
     for folder in _PLACES:
         if (folder / "Chart.yaml").is_file():
             return folder
-    raise Unavailable(f"the chart {NAME} is missing in this installation: install it again")
+    raise Unavailable(f"the chart {NAME} is missing in this installation: reinstall Towline")

@@ -1,4 +1,4 @@
-"""Where the built console lies: in the wheel, or in a checkout after `make console`."""
+"""Locates the built console: in the wheel, or in a checkout after `make console`."""
 
 from pathlib import Path
 
@@ -9,5 +9,5 @@ _PLACES = (
 
 
 def console_folder() -> Path | None:
-    """The folder of the built console; None: it was not built."""
+    """Folder of the built console; None if it was not built."""
     return next((place for place in _PLACES if (place / "index.html").is_file()), None)

@@ -1,4 +1,4 @@
-"""What the Kubernetes door asks of the control plane."""
+"""Connects the Kubernetes proxy to the control plane: authentication, authorization, audit."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -49,7 +49,7 @@ _ABOUT_ONESELF = frozenset({
 
 
 class DoorIdentity:
-    """The door's `Authenticator`: users of the control plane."""
+    """The Kubernetes proxy's `Authenticator`: users of the control plane."""
 
     def __init__(self, identities: Identities) -> None:
         self._identities = identities
@@ -57,7 +57,9 @@ class DoorIdentity:
     async def authenticate(self, credential: Credential, *, source: str) -> Identity:
         kind = token_kind(credential.secret)
         if (kind is TokenKind.SESSION) != (credential.kind is CredentialKind.SESSION):
-            raise Unauthenticated("a browser's session is shown by its cookie, a token is not")
+            raise Unauthenticated(
+                "a browser session must use its cookie, and a token the Authorization header"
+            )
         actor = await self._identities.authenticate(credential.secret, _address(source))
         return Identity(
             user_id=UserId(actor.id),
@@ -69,7 +71,7 @@ class DoorIdentity:
 
 
 class DoorAccess:
-    """The door's `Authorizer` and `AgentPresence`."""
+    """The Kubernetes proxy's `Authorizer` and `AgentPresence`."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -95,18 +97,19 @@ class DoorAccess:
 
 
 class Trail(Protocol):
-    """Where rows are kept."""
+    """Storage of audit rows."""
 
     async def append(self, entries: Iterable[AuditEntry]) -> None:
-        """Committed when it returns. Unavailable: they cannot be kept now."""
+        """Commits rows. Raises Unavailable if the store is not reachable."""
         ...
 
 
 class DoorAudit:
-    """The door's `AuditLog`: writes at once before they start, ends and reads in batches.
+    """The Kubernetes proxy's `AuditLog`.
 
-    Refusals of strangers are counted by source. While the store is away rows wait, up to a
-    bound; what comes beyond it is dropped, and a row tells how many those were.
+    Commits a row for a write request before the request starts. Writes ends and reads in batches.
+    Aggregates unauthenticated refusals by source. While the store is not reachable, rows wait in a
+    bounded queue; rows over the bound are dropped, and one row records their number.
     """
 
     def __init__(self, records: Trail, clock: Clock) -> None:
@@ -119,18 +122,18 @@ class DoorAudit:
         self.tasks = Tasks("door-audit")
 
     def start(self) -> None:
-        """Begin writing in the background."""
+        """Starts writing in the background."""
         self.tasks.forever("write", self._write())
 
     async def stop(self) -> None:
-        """Write what is left."""
+        """Writes all waiting rows."""
         await self.tasks.stop()
         self._wait([*self._strangers.due(all_of_them=True), *self._refused.due(all_of_them=True)])
         await self._flush()
 
     async def opened(self, record: RequestRecord) -> None:
         if len(self._waiting) >= _MOST_WAITING:
-            raise LimitExceeded("the audit trail cannot keep up; try again", retry_after=1.0)
+            raise LimitExceeded("the audit log cannot keep up; try again", retry_after=1.0)
         await self._records.append([_entry(record, self._clock.now())])
 
     def began(self, record: RequestRecord) -> None:
@@ -177,9 +180,9 @@ def _recording(door: Entry) -> Recording:
 
 
 def _request(attributes: RequestAttributes) -> KubernetesRequest:
-    """As the API server's own authorization names it: `pods/exec` is a resource of its own.
+    """Names a request as the API server's RBAC does: `pods/exec` is a resource of its own.
 
-    A terminal is something that one creates, also where a WebSocket opens it with a GET.
+    Opening a terminal has the verb `create`, also if a WebSocket opens it with a GET request.
     """
     parts = (attributes.resource, attributes.subresource)
     opens = attributes.writes and attributes.verb in READS
@@ -194,7 +197,7 @@ def _request(attributes: RequestAttributes) -> KubernetesRequest:
 
 
 def _describes(attributes: RequestAttributes) -> bool:
-    """As what Kubernetes lets everybody do by `system:discovery` and `system:basic-user`."""
+    """True for requests that `system:discovery` and `system:basic-user` allow every user."""
     if attributes.resource:
         asked = (attributes.verb, attributes.group, attributes.resource)
         return asked in _ABOUT_ONESELF and not attributes.subresource
@@ -223,12 +226,12 @@ def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
 
 
 def _address(source: str) -> str:
-    """Where a request came from, without the port."""
+    """Address of a source, without the port."""
     return source.rpartition(":")[0] or source
 
 
 def _about(handle: str, method: str, what: RequestAttributes | None) -> tuple[str, str]:
-    """A request's action and target, in words."""
+    """Action and target of a request for its audit row."""
     verb = what.verb if what else method.lower()
     return f"kubernetes.{verb}"[:128], f"{handle}: {what.text if what else method}"[:320]
 
@@ -246,8 +249,8 @@ def _lost(rows: int, now: datetime) -> AuditEntry:
 
 
 def _detail(record: RequestRecord) -> dict[str, object]:
-    """What is worth a word: whatever is empty or nought is left out."""
-    # Without `strict`, which costs as much as the rest: the getter gives one for each name.
+    """Details of a request; leaves out empty values and zeros."""
+    # Without `strict`, which costs as much as the rest: the getter returns one value for each name.
     values = zip(_NOTED, _noted(record))  # noqa: B905
     detail: dict[str, object] = {name: value for name, value in values if value}
     if record.grant_ids:

@@ -1,4 +1,4 @@
-"""The data folder before anything else uses it, and the first administrator's way in."""
+"""Prepares the data directory, and creates the first administrator's token or setup link."""
 
 from pathlib import Path
 
@@ -18,10 +18,10 @@ _FILES = ("towline.db*", "encryption.key", "admin.token", "setup.url", "tls/*.ke
 
 
 def keep_private(data: Path, *, embedded: bool) -> None:
-    """Make the data folder, and let only the owner into what is ours in it.
+    """Creates the data directory, and restricts Towline's files in it to their owner.
 
-    `embedded`: the store is a file there; SQLite's own files take over the mode of the first.
-    A folder that the operator has made stays as it is.
+    `embedded`: the store is a SQLite file there; SQLite's other files inherit its mode. The mode of
+    an existing data directory does not change.
     """
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     (data / "git").mkdir(exist_ok=True)
@@ -35,10 +35,10 @@ def keep_private(data: Path, *, embedded: bool) -> None:
 
 
 async def leave_first_token(plane: ControlPlane, path: Path) -> None:
-    """Make the first administrator, and leave the token in this file.
+    """Creates the first administrator, and writes a token to the file.
 
-    A process that died after the commit has left nobody who can sign in: while the file is
-    absent and nobody has ever used a token, another is made.
+    If a process died after the commit, nobody can sign in. So it creates another token as long as
+    the file is missing and no token was ever used.
     """
     people = plane.verbs.people
     secret = await people.bootstrap()
@@ -46,17 +46,17 @@ async def leave_first_token(plane: ControlPlane, path: Path) -> None:
         secret = await people.token_for(SYSTEM, _FIRST, "first start")
     if secret is not None:
         write_whole(path, secret.encode())
-        log.info("made the first administrator", action="setup.admin", token_file=str(path))
+        log.info("created the first administrator", action="setup.admin", token_file=str(path))
 
 
 async def leave_setup_link(plane: ControlPlane, base: str, path: Path) -> None:
-    """Leave a link by which the first administrator chooses a password, until somebody has."""
+    """Writes a link for setting the first administrator's password, until it is set."""
     secret = await plane.signin.setup_secret()
     if secret is None:
         _remove(path)
         return
     write_whole(path, f"{base}/setup?token={secret}\n".encode())
-    log.info("waits for its first administrator", action="setup.link", link_file=str(path))
+    log.info("waiting for first-administrator setup", action="setup.link", link_file=str(path))
 
 
 def _remove(path: Path) -> None:
@@ -81,6 +81,8 @@ def _tighten(path: Path, mode: int) -> None:
         if found & ~mode:
             path.chmod(mode)
     except OSError:
-        # What Kubernetes mounts is root's; our group has to read it.
+        # Files that Kubernetes mounts belong to root, and the group must read them.
         if found & 0o007:
-            log.warning("others may look into it, and it is not ours to change", path=str(path))
+            log.warning(
+                "file is readable by all users, and its mode cannot be changed", path=str(path)
+            )

@@ -1,4 +1,4 @@
-"""The git cache of a process: embedded, one replica among several, or elsewhere."""
+"""Git cache of a process: embedded, one of several replicas, or remote."""
 
 from collections.abc import Collection
 from contextlib import AsyncExitStack
@@ -24,7 +24,7 @@ from towline.settings import ServeSettings, Target
 
 
 class RunningManifests(Manifests, Protocol):
-    """The control plane's port, with the life of what fills it."""
+    """The control plane's port, with the lifecycle of its implementation."""
 
     async def start(self) -> None: ...
 
@@ -36,10 +36,10 @@ class RunningManifests(Manifests, Protocol):
 
 
 class GitPart:
-    """What fills the control plane's port `Manifests`; `manifests` is there from the beginning.
+    """Builds the control plane's port `Manifests`; `manifests` is set from the start.
 
-    `git.peers.servers` names a tier of other processes. Otherwise it is in this process: alone,
-    or one replica of several that share Redis, with a listener for the others.
+    With `git.peers.servers`, the git cache runs in other processes. Otherwise it runs in this
+    process: alone, or as one of several replicas that share Redis, with a listener for the others.
     """
 
     def __init__(
@@ -81,18 +81,18 @@ class GitPart:
 
     @property
     def meters(self) -> Collection[Collector]:
-        """What a registry of Prometheus may collect from; nothing if the tier is elsewhere."""
+        """Prometheus collectors; empty if the git cache is remote."""
         return self.manifests.meters if isinstance(self.manifests, GitCache) else ()
 
     def delivers(self, repository_id: str) -> bool:
-        """Whether no other replica follows a repository: that one delivers it."""
+        """Returns true if this replica delivers a repository, as no other one follows it."""
         if self._replica is None:
             return True
         owner = self._replica.cache.owner(RepositoryId(repository_id))
         return owner in (None, self._replica.name)
 
     async def start(self) -> str | None:
-        """Begin; where other replicas reach this one. Unavailable: the port is taken."""
+        """Starts; returns the address for other replicas. Unavailable: the port is in use."""
         self._ends.push_async_callback(self._side.close)
         self._ends.push_async_callback(self.manifests.stop)
         if self._replica is None:
@@ -101,21 +101,21 @@ class GitPart:
         listener = _listener(self._replica, self._settings.listen_peers)
         self._ends.push_async_callback(self._tasks.stop)
         self._ends.push_async_callback(self._drain, listener)
-        # Others are told of this replica as soon as it starts, so it must listen before.
+        # Other replicas learn about this one as soon as it starts, so it must listen first.
         port = await serve(self._tasks, "peers", listener)
         await self.manifests.start()
         return f"{listener.config.host}:{port}"
 
     async def stop(self) -> None:
-        """Answer what was asked, then end."""
+        """Completes open requests, then stops."""
         await self._ends.aclose()
 
     def parts(self) -> tuple[Tasks, ...]:
-        """Owners of work that must not end before `stop`."""
+        """Background tasks that must not end before `stop`."""
         return (self._tasks, *self.manifests.parts())
 
     async def _drain(self, listener: Listener) -> None:
-        """Let others take over first: until they do, nobody answers for what is owned here."""
+        """Hands over to other replicas first: nobody else serves this replica's repositories."""
         if self._replica is not None:
             await self._replica.cache.leave()
             self._replica.service.close()
@@ -124,7 +124,7 @@ class GitPart:
 
 def _listener(part: replica.Replica, text: str) -> Listener:
     if text == OFF:
-        raise Invalid("replicas must reach each other", field="listen_peers")
+        raise Invalid("cannot be off: replicas connect to each other", field="listen_peers")
     host, port = address(text, "listen_peers")
     config = uvicorn.Config(
         part.service,
@@ -139,7 +139,7 @@ def _listener(part: replica.Replica, text: str) -> Listener:
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=2,
-        # Longer than clients keep one: neither side closes what the other is about to use.
+        # Longer than clients keep connections: the server never closes one that a client reuses.
         timeout_keep_alive=KEPT_SECONDS + 15,
     )
     config.load()
@@ -148,5 +148,5 @@ def _listener(part: replica.Replica, text: str) -> Listener:
 
 
 def git_settings(settings: ServeSettings) -> GitCacheSettings:
-    """The settings of the git cache, below the data directory of the process."""
+    """Settings of the git cache, with its folder in the data directory."""
     return GitCacheSettings(data_dir=settings.data / "git", **dict(settings.git))

@@ -1,4 +1,4 @@
-"""A process of `--target gitcache`: one replica of the git cache, without a control plane."""
+"""The process of `--target gitcache`: one replica of the git cache."""
 
 import gc
 from contextlib import AsyncExitStack
@@ -25,14 +25,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GitAddresses:
-    """Where it listens; None for what is off."""
+    """Addresses of the listeners; None for a disabled one."""
 
     peers: str
     metrics: str | None = None
 
 
 class GitTier:
-    """The git cache, its internal listener, and health beside the metrics."""
+    """Runs the git cache, its internal listener, and a listener for metrics and health."""
 
     def __init__(self, settings: ServeSettings, clock: Clock | None = None) -> None:
         self._settings = settings
@@ -43,7 +43,7 @@ class GitTier:
         self._is_ready = False
 
     async def start(self) -> GitAddresses:
-        """Start all; where it listens. Unavailable, Invalid: why it cannot start."""
+        """Starts everything; returns the addresses. Raises Unavailable or Invalid on failure."""
         try:
             listens = await self._start()
         except BaseException:
@@ -55,16 +55,16 @@ class GitTier:
         return listens
 
     async def stop(self) -> None:
-        """Hand over what is owned, then end."""
+        """Hands over repositories to other replicas, then stops."""
         self._is_ready = False
         await self._ends.aclose()
 
     def parts(self) -> tuple[Tasks, ...]:
-        """The owners of all background work that must not end before `stop`."""
+        """Background tasks that must not end before `stop`."""
         return (self._tasks, *self._part.parts())
 
     async def wait_failed(self) -> BaseException:
-        """Wait until a part that should run for ever has ended; the reason."""
+        """Waits until a background task ends unexpectedly; returns the reason."""
         return await wait_failed(self._tasks, self.parts())
 
     async def _start(self) -> GitAddresses:
@@ -96,11 +96,11 @@ class GitTier:
     async def _ready(self, request: Request) -> Response:
         if self._is_ready:
             return PlainTextResponse("ok")
-        return PlainTextResponse("starting or ending", 503)
+        return PlainTextResponse("starting or stopping", 503)
 
 
 async def run(settings: ServeSettings) -> None:
-    """Serve until SIGTERM or SIGINT; raises if a part has failed."""
+    """Serves until SIGTERM or SIGINT; raises if a background task fails."""
     process = GitTier(settings)
 
     async def start() -> None:

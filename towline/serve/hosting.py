@@ -1,4 +1,4 @@
-"""The control plane's ports about git servers, over the write side of the git cache."""
+"""Implements the control plane's ports for Git hosts with the git cache's write side."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from gitcache.write.side import WriteSide
 
 
 class GitHosts:
-    """The servers of followed repositories, spoken to with what these are read with."""
+    """Calls the Git hosts of followed repositories, with the credentials of the repositories."""
 
     def __init__(self, side: WriteSide, specs: Callable[[], Collection[RepositorySpec]]) -> None:
         self._side = side
@@ -22,17 +22,17 @@ class GitHosts:
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
     ) -> list[OpenRequest]:
-        """As `controlplane.gitports.Hosting`."""
+        """See `controlplane.gitports.Hosting`."""
         spec = self._spec(repository_id)
         found = await self._side.open_requests(spec, _provider(provider))
-        return [OpenRequest(**asdict(one)) for one in found]
+        return [OpenRequest(**asdict(request)) for request in found]
 
     async def tags(self, repository_id: RepositoryId) -> list[str]:
-        """As `controlplane.gitports.GitTags`."""
+        """See `controlplane.gitports.GitTags`."""
         return await self._side.tags(self._spec(repository_id))
 
     async def lend(self, repository_id: RepositoryId) -> GitCredentials | None:
-        """As `controlplane.ports.Lender`."""
+        """See `controlplane.ports.Lender`."""
         return await self._side.lend(self._spec(repository_id))
 
     async def commit(
@@ -45,7 +45,7 @@ class GitHosts:
         author: str,
         message: str,
     ) -> str | None:
-        """As `controlplane.gitports.GitWriter`."""
+        """See `controlplane.gitports.GitWriter`."""
         spec = self._spec(repository_id)
         sha = await self._side.commit(spec, branch, base, edits, author, message)
         await self._side.keep_only(self._specs())
@@ -61,29 +61,29 @@ class GitHosts:
         body: str = "",
         provider: str = "",
     ) -> MergeRequest:
-        """As `controlplane.gitports.GitWriter`."""
+        """See `controlplane.gitports.GitWriter`."""
         spec = self._spec(repository_id)
         return await self._side.open_request(spec, _provider(provider), branch, base, title, body)
 
     async def request(
         self, repository_id: RepositoryId, number: int, provider: str = ""
     ) -> MergeRequest:
-        """As `controlplane.gitports.GitWriter`."""
+        """See `controlplane.gitports.GitWriter`."""
         return await self._side.request(self._spec(repository_id), _provider(provider), number)
 
     async def close_request(
         self, repository_id: RepositoryId, number: int, provider: str = ""
     ) -> MergeRequest:
-        """As `controlplane.gitports.GitWriter`."""
+        """See `controlplane.gitports.GitWriter`."""
         spec = self._spec(repository_id)
         return await self._side.close_request(spec, _provider(provider), number)
 
     async def delete_branch(self, repository_id: RepositoryId, branch: str, author: str) -> bool:
-        """As `controlplane.gitports.GitWriter`."""
+        """See `controlplane.gitports.GitWriter`."""
         return await self._side.delete_branch(self._spec(repository_id), branch, author)
 
     def _spec(self, repository_id: RepositoryId) -> RepositorySpec:
-        spec = next((one for one in self._specs() if one.id == repository_id), None)
+        spec = next((spec for spec in self._specs() if spec.id == repository_id), None)
         if spec is None:
             raise Unavailable(f"repository {repository_id} is not followed yet")
         return spec
@@ -93,5 +93,7 @@ def _provider(name: str) -> Provider | None:
     try:
         return Provider(name) if name else None
     except ValueError:
-        known = ", ".join(one.value for one in Provider)
-        raise Invalid(f"{name[:40]!r} is none of {known}", field="provider") from None
+        known = ", ".join(provider.value for provider in Provider)
+        raise Invalid(
+            f"unknown provider {name[:40]!r}; expected one of {known}", field="provider"
+        ) from None

@@ -1,4 +1,4 @@
-"""The listeners of a control plane: HTTPS and HTTP through uvicorn, calls of agents."""
+"""Listeners of a control plane: HTTPS and HTTP with uvicorn, gRPC for agents."""
 
 import asyncio
 import ssl
@@ -26,7 +26,7 @@ _AUTHORITY = "Towline authority"
 
 
 def check_addresses(settings: ServeSettings) -> None:
-    """Judge what each listener is told, before any of them is open. Invalid: names the setting."""
+    """Validates the addresses of all listeners before opening any. Raises Invalid."""
     for name in type(settings).model_fields:
         text = getattr(settings, name)
         if name in _NEVER_OFF or (name.startswith("listen_") and text != OFF):
@@ -34,16 +34,17 @@ def check_addresses(settings: ServeSettings) -> None:
 
 
 def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> Credentials:
-    """The given certificate, or one of the own authority. Invalid: what is given is not good.
+    """Returns the configured certificate, or one of Towline's own CA.
 
-    The latter is made anew a month before its end, and when names were added.
+    The latter is renewed 30 days before it expires, and if names were added. Invalid: the
+    configured certificate is not usable.
     """
     if settings.cert and settings.key:
         given = Credentials(settings.cert, settings.key)
         check(given, clock.now())
         return given
     if settings.cert or settings.key:
-        raise Invalid("give both a certificate and its key, or none", field="tls")
+        raise Invalid("set both cert and key, or neither", field="tls")
     now = clock.now()
     authority = _authority(folder, now)
     made = Credentials(folder / "server.crt", folder / "server.key")
@@ -54,7 +55,7 @@ def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> Credential
 
 
 def _authority(folder: Path, now: datetime) -> Authority:
-    """Our own, made at the first start. Invalid: it is not whole."""
+    """Opens Towline's own CA, or creates it at the first start. Invalid: files are missing."""
     if (folder / "ca.crt").exists():
         return Authority.open(folder)
     if (folder / "ca.key").exists():
@@ -65,7 +66,7 @@ def _authority(folder: Path, now: datetime) -> Authority:
 
 
 def _is_good(made: Credentials, now: datetime) -> bool:
-    """Whether what we signed ourselves is still whole, and for more than a month."""
+    """Returns true if a certificate of Towline's own CA is valid for more than 30 days."""
     if not (made.certificate.exists() and made.key.exists()):
         return False
     try:
@@ -76,7 +77,7 @@ def _is_good(made: Credentials, now: datetime) -> bool:
 
 
 def known_hosts(settings: ServeSettings, tls: Credentials) -> set[str]:
-    """The names under which this process answers: of its certificate, and as settings say."""
+    """Host names of this process: from its certificate and settings."""
     public = urlsplit(settings.auth.public_url).hostname
     return {*names_of(tls.certificate), *settings.hosts, *([public] if public else [])}
 
@@ -88,7 +89,7 @@ def http_listener(
     tls: Credentials | None,
     drain_seconds: float,
 ) -> Listener:
-    """HTTP/1.1 on an address: the door's protocol, with the application behind it."""
+    """Builds an HTTP/1.1 listener: the Kubernetes proxy's protocol, then the application."""
     config = uvicorn.Config(
         app,
         host=where[0],
@@ -113,7 +114,7 @@ def http_listener(
 
 
 def agents_server(handlers: Mapping[str, Handler], wire: Wire, clock: Clock) -> Server:
-    """What serves the calls of agents, not yet started."""
+    """Builds the gRPC server for agents, without starting it."""
     limits = ServerLimits()
     if wire is Wire.GRPCIO:
         return grpcio().GrpcioServer(handlers, limits)
@@ -121,8 +122,8 @@ def agents_server(handlers: Mapping[str, Handler], wire: Wire, clock: Clock) -> 
 
 
 async def listen_for_agents(server: Server, where: tuple[str, int], tls: Credentials) -> int:
-    """Start it; its port. Unavailable: that is taken."""
-    # It binds by itself; what hinders it is said here as for every other listener.
+    """Starts the server; returns its port. Unavailable: the port is in use."""
+    # The server binds by itself; this reports a failure like those of the other listeners.
     bind(where, "agents").close()
     try:
         return await server.start(where, tls)

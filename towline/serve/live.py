@@ -1,4 +1,4 @@
-"""Which bundles the control plane may still ask the git cache for."""
+"""Lists the bundles that the control plane still needs from the git cache."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
@@ -7,26 +7,26 @@ from controlplane.domain.services import Revision
 from controlplane.ports import Store
 
 _ROLLBACKS = 10
-"""So many of the newest revisions of each service can be rolled back to without a render."""
+"""Number of newest revisions of each service that can be rolled back to without a render."""
 
 _SERVICES_AT_ONCE = 200
 
 
 class StoreLive:
-    """The git cache's `LiveDigests`: what services want, and what they may be rolled back to.
+    """The git cache's `LiveDigests`: current bundles of services, and bundles for rollbacks.
 
-    `store` gives the store, which is opened after the git cache is built.
+    `store` returns the store, which is opened after the git cache is built.
     """
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
     async def live(self) -> Collection[str] | None:
-        """As `LiveDigests.live`. Unavailable: the store is away."""
+        """See `LiveDigests.live`. Unavailable: the store is not reachable."""
         async with self._store().read() as tx:
             services = await tx.services.select()
-        digests = {one.digest for one in services if one.digest}
-        ids = [one.id for one in services]
+        digests = {service.digest for service in services if service.digest}
+        ids = [service.id for service in services]
         for start in range(0, len(ids), _SERVICES_AT_ONCE):
             async with self._store().read() as tx:
                 some = ids[start : start + _SERVICES_AT_ONCE]
@@ -36,6 +36,8 @@ class StoreLive:
 
 def _newest(revisions: Collection[Revision]) -> set[str]:
     of: dict[str, list[Revision]] = defaultdict(list)
-    for one in sorted(revisions, key=lambda one: one.inserted_at, reverse=True):
-        of[one.service_id].append(one)
-    return {one.digest for several in of.values() for one in several[:_ROLLBACKS]}
+    for revision in sorted(revisions, key=lambda revision: revision.inserted_at, reverse=True):
+        of[revision.service_id].append(revision)
+    return {
+        revision.digest for newest_first in of.values() for revision in newest_first[:_ROLLBACKS]
+    }

@@ -1,4 +1,4 @@
-"""The control plane's port `LiveObjects` over the door of this process: reads as the user."""
+"""Implements the port `LiveObjects` with the Kubernetes proxy; reads as the user."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -22,7 +22,7 @@ _ERRORS: Mapping[int, type[TowlineError]] = {
 
 
 class LiveDoor:
-    """Each read is a request of its user: authorized, impersonated, audited."""
+    """Reads objects as a request of the user: authorized, impersonated, audited."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -43,5 +43,5 @@ class LiveDoor:
         if status == HTTPStatus.OK and isinstance(told, dict):
             return told
         message = str(told.get("message", "")) if isinstance(told, dict) else ""
-        message = message[:500] or f"cluster {handle!r} answered {status}"
+        message = message[:500] or f"cluster {handle!r} responded with status {status}"
         raise _ERRORS.get(status, Unavailable)(message)

@@ -1,4 +1,4 @@
-"""How much a process logs, changed while it runs by whoever may write its data folder."""
+"""Changes the log level of a running process through a file in its data directory."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ _MOST_BYTES = 64
 
 
 def ask_for(data: Path, level: LogLevel) -> None:
-    """Have the process that runs on this data folder log at this level, until it ends."""
+    """Requests a log level from the process that uses this data directory, until it restarts."""
     write_whole(data / _NAME, f"{level}\n".encode())
 
 
 class LogLevels:
-    """Follows what was asked for; without that it is the level of the settings."""
+    """Follows the requested log level; starts with the level of the settings."""
 
     def __init__(self, data: Path, configured: LogLevel, clock: Clock) -> None:
         self._file = data / _NAME
@@ -30,7 +30,7 @@ class LogLevels:
         self._clock = clock
 
     async def follow(self) -> None:
-        """Look every two seconds. What was asked of an earlier process is forgotten."""
+        """Reads the file every 2 s; first deletes a request to an earlier process."""
         self._file.unlink(missing_ok=True)
         while True:
             await self._clock.sleep(LOOK_SECONDS)
@@ -38,7 +38,7 @@ class LogLevels:
             if asked is not None and asked is not self._level:
                 self._level = asked
                 set_level(asked)
-                log.warning("logs at another level", action="log.level", least=asked.value)
+                log.warning("log level changed", action="log.level", least=asked.value)
 
     def _asked(self) -> LogLevel | None:
         try:

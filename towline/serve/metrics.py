@@ -1,4 +1,4 @@
-"""What Prometheus reads of a process of either kind."""
+"""Prometheus registry and listener of a process."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,25 +13,30 @@ from towline.serve.sockets import Listener, address
 
 
 def registry_of(collectors: Iterable[Collector]) -> CollectorRegistry:
-    """A registry of these, of the process itself and of its version."""
+    """Builds a registry of these collectors, the process and its version."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    build = Gauge("towline_build_info", "The version that runs", ["version"], registry=registry)
+    build = Gauge(
+        "towline_build_info",
+        "Version of the running process; the value is always 1.",
+        ["version"],
+        registry=registry,
+    )
     build.labels(__version__).set(1)
-    for one in collectors:
-        registry.register(one)
+    for collector in collectors:
+        registry.register(collector)
     return registry
 
 
 def gauge(name: str, text: str, value: Callable[[], float]) -> Gauge:
-    """A collector of one value, looked at when it is asked for."""
+    """Builds a gauge that calls `value` at each scrape."""
     made = Gauge(name, text, registry=None)
     made.set_function(value)
     return made
 
 
 def metrics_listener(app: Any, text: str) -> Listener:
-    """Plain HTTP on an address. Invalid: it is not host:port."""
+    """Builds a listener for plain HTTP. Raises Invalid if `text` is not host:port."""
     host, port = address(text, "listen_metrics")
     return Listener(
         uvicorn.Config(

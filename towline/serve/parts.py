@@ -1,4 +1,4 @@
-"""What every kind of process does: start, say where it is, run until told or failed, stop."""
+"""Lifecycle of a process: start, run until a signal or a failure, stop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -9,7 +9,7 @@ from fleet.runtime.tasks import Tasks
 
 
 class Runs(Protocol):
-    """A process from start to end."""
+    """A process that can fail and be stopped."""
 
     async def stop(self) -> None: ...
 
@@ -17,14 +17,14 @@ class Runs(Protocol):
 
 
 async def wait_failed(tasks: Tasks, parts: Collection[Tasks]) -> BaseException:
-    """Wait until a part that should run for ever has ended; the reason."""
+    """Waits until a background task ends unexpectedly; returns the reason."""
     waiting = [tasks.spawn("failure", part.wait_failed()) for part in parts]
     done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     return done.pop().result()
 
 
 async def run_until_stopped(process: Runs, start: Callable[[], Awaitable[None]]) -> None:
-    """Serve until SIGTERM or SIGINT; raises if a part has failed."""
+    """Serves until SIGTERM or SIGINT; raises if a background task fails."""
     async with stop_on_signal() as stop:
         await start()
         tasks = Tasks("run")

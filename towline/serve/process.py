@@ -1,4 +1,4 @@
-"""A control plane process from start to end."""
+"""The process of `--target all`: assembles, starts and stops the control plane."""
 
 import asyncio
 import gc
@@ -59,7 +59,7 @@ _COLLECT_AFTER = (20_000, 20, 20)
 
 @dataclass(slots=True)
 class Addresses:
-    """Where a running process listens; None for what is off."""
+    """Addresses of the listeners; None for a disabled one."""
 
     https: str
     agents: str
@@ -70,7 +70,7 @@ class Addresses:
 
 
 class Process:
-    """All parts of `--target all` in one process."""
+    """Runs all components of the control plane in one process."""
 
     def __init__(self, settings: ServeSettings, clock: Clock | None = None) -> None:
         self._settings = settings
@@ -82,28 +82,29 @@ class Process:
         self._ends = AsyncExitStack()
 
     async def start(self) -> Addresses:
-        """Start every part, the stores first and the listeners last.
+        """Starts every component, stores first and listeners last.
 
-        Unavailable, Invalid, Conflict: why it cannot start; nothing is left running.
+        Raises Unavailable, Invalid or Conflict on failure, after stopping everything.
         """
         try:
             addresses = await self._start()
         except OSError as error:
             await self.stop()
-            raise Unavailable(f"{error.filename or 'a part'} failed: {error.strerror}") from error
+            raise Unavailable(
+                f"{error.filename or 'a component'} failed: {error.strerror}"
+            ) from error
         except BaseException:
             await self.stop()
             raise
         gc.collect()
         gc.freeze()
-        # Audit rows that wait for their batch are no garbage: look through them less often.
+        # Many live objects are audit rows that wait for their batch: collect less often.
         gc.set_threshold(*_COLLECT_AFTER)
         self._not_ready = None
         return addresses
 
     async def stop(self) -> None:
-        """Send agents and clients elsewhere, let requests end, then stop what was started,
-        the last part first."""
+        """Drains agents and clients, then stops all components in reverse order."""
         self._not_ready = "draining"
         await self._ends.aclose()
 
@@ -178,10 +179,10 @@ class Process:
 
     async def _drain(self) -> None:
         await self.plane.agentlink.drain()
-        await asyncio.gather(self.door.drain(), *(one.drain() for one in self._listeners))
+        await asyncio.gather(self.door.drain(), *(listener.drain() for listener in self._listeners))
 
     def parts(self) -> tuple[Tasks, ...]:
-        """The owners of all background work that must not end before `stop`."""
+        """Background tasks that must not end before `stop`."""
         return (
             self._tasks,
             self._audit.tasks,
@@ -201,11 +202,11 @@ class Process:
         )
 
     async def wait_failed(self) -> BaseException:
-        """Wait until a part that should run for ever has ended; the reason."""
+        """Waits until a background task ends unexpectedly; returns the reason."""
         return await wait_failed(self._tasks, self.parts())
 
     def _build_replica(self) -> ReplicaPart | None:
-        """What shares agents with other processes, if there may be any."""
+        """Builds the part that shares agents with other replicas, if Redis is configured."""
         if self._settings.redis is None:
             return None
         plane = self.plane
@@ -280,7 +281,7 @@ class Process:
     async def _serve_metrics(self, text: str) -> str:
         connected = gauge(
             "towline_agents_connected",
-            "Agents connected here",
+            "Number of agents connected to this replica.",
             lambda: len(self.plane.agentlink.connected()),
         )
         registry = registry_of(
@@ -305,7 +306,7 @@ class Process:
         return f"{listener.config.host}:{port}"
 
     async def _follow_revocations(self) -> None:
-        """Whatever a revoked token has opened here ends; `AgentLink` ends its own calls."""
+        """Ends everything that a revoked token opened; `AgentLink` ends its own calls."""
         async for _, token_id in self.plane.deps.bus.subscribe(REVOKED):
             self.plane.verbs.identity.forget(token_id)
             self._access.forget_token(token_id)
@@ -313,9 +314,9 @@ class Process:
             self.door.disconnect(token_id)
 
     async def _follow_access(self) -> None:
-        """Whatever somebody has opened here ends as soon as they have lost the right to it.
+        """Ends open requests of users who lost their permission.
 
-        Where wakes may have been lost, everybody is looked at.
+        Checks all users if events may have been lost.
         """
         async for _, user_id in self.plane.deps.bus.subscribe(ACCESS, MISSED):
             self.plane.verbs.identity.forget_user(user_id)
@@ -327,7 +328,7 @@ class Process:
 
 
 async def run(settings: ServeSettings) -> None:
-    """Serve until SIGTERM or SIGINT; raises if a part has failed."""
+    """Serves until SIGTERM or SIGINT; raises if a background task fails."""
     process = Process(settings)
 
     async def start() -> None:
@@ -337,7 +338,7 @@ async def run(settings: ServeSettings) -> None:
 
 
 def announce(addresses: Addresses, data: Path) -> None:
-    """Say where everything is, once all of it answers."""
+    """Logs the addresses of all listeners."""
     log.info(
         "ready",
         action="serve.ready",
@@ -352,5 +353,5 @@ def announce(addresses: Addresses, data: Path) -> None:
 
 
 def _own_address(host: str) -> str:
-    """Where this process reaches what listens on `host`."""
+    """Address that this process uses to connect to its own listener on `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

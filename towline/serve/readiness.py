@@ -1,4 +1,4 @@
-"""Whether requests may come here: asked often, so answered from a short memory."""
+"""Readiness check of the store; caches the result, as probes are frequent."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ ANSWER_SECONDS = 2.0
 
 
 class StoreProbe:
-    """Asks the store for a row that never is, one question at a time."""
+    """Queries the store for a row that does not exist, one query at a time."""
 
     def __init__(self, store: Store, clock: Clock, tasks: Tasks) -> None:
         self._store, self._clock, self._tasks = store, clock, tasks
@@ -21,14 +21,14 @@ class StoreProbe:
         self._asking: asyncio.Task[None] | None = None
 
     async def problem(self) -> str | None:
-        """Why the store cannot be used now; None if it can."""
+        """Returns the reason if the store is not usable, else None."""
         if self._asking is None and self._clock.monotonic() < self._good_until:
             return self._problem
         if self._asking is None:
             self._asking = self._tasks.spawn("store probe", self._ask())
-        # A question to a database that has vanished cannot be called back, only left alone.
+        # A query to an unreachable database cannot be cancelled, only left running.
         await asyncio.wait({self._asking}, timeout=ANSWER_SECONDS)
-        return "the store does not answer" if self._asking is not None else self._problem
+        return "the store does not respond" if self._asking is not None else self._problem
 
     async def _ask(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""One control plane process among several: who holds which agent, and the others' way here."""
+"""Shares agents between replicas of the control plane: ownership, heartbeats, listener."""
 
 import ssl
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ FRESH_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A replica as it was last heard of; `changed` (monotonic) is when its heartbeat moved."""
+    """Last known state of a replica; `changed`: monotonic time of its last heartbeat change."""
 
     address: str
     heartbeat: object
@@ -38,9 +38,9 @@ class _Member:
 
 
 class StoreTunnels:
-    """The door's `TunnelRegistry` over rows of the control plane.
+    """Implements the Kubernetes proxy's `TunnelRegistry` with rows in the store.
 
-    Others' heartbeats are judged by when they move, not by their clocks.
+    A replica counts as alive while its heartbeat changes; clocks of other replicas do not matter.
     """
 
     def __init__(self, tunnels: Tunnels, me: str, clock: Clock) -> None:
@@ -51,15 +51,15 @@ class StoreTunnels:
         self._read = float("-inf")
 
     async def claim(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
-        """As `TunnelRegistry.claim`."""
+        """See `TunnelRegistry.claim`."""
         return (await self._tunnels.claim(cluster_id, self.me, instance, peer[:255])).epoch
 
     async def release(self, cluster_id: ClusterId, epoch: int) -> None:
-        """As `TunnelRegistry.release`."""
+        """See `TunnelRegistry.release`."""
         await self._tunnels.release(cluster_id, epoch)
 
     async def locate(self, cluster_id: ClusterId) -> Place | None:
-        """As `TunnelRegistry.locate`."""
+        """See `TunnelRegistry.locate`."""
         row = await self._tunnels.find(cluster_id)
         if row is None:
             return None
@@ -69,23 +69,23 @@ class StoreTunnels:
         return self._place(row)
 
     async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, Place]:
-        """As `TunnelRegistry.lost`."""
+        """See `TunnelRegistry.lost`."""
         rows = await self._tunnels.lost(self.me, held)
         return {row.id: Place(row.replica_id or "", "", row.epoch, row.instance) for row in rows}
 
     async def neighbours(self) -> Sequence[Neighbour]:
-        """As `TunnelRegistry.neighbours`. Of two at one address the older one was killed."""
+        """See `TunnelRegistry.neighbours`. Of two replicas at one address, the older is dead."""
         if self._clock.monotonic() - self._read > FRESH_SECONDS:
             await self.beat()
         known = {
             member.address: Neighbour(id, member.address)
-            for id, member in sorted(self._members.items(), key=lambda one: one[1].changed)
+            for id, member in sorted(self._members.items(), key=lambda item: item[1].changed)
             if member.address not in ("", self.address) and self._lives(member)
         }
         return tuple(known.values())
 
     async def beat(self) -> None:
-        """Say that this replica lives, and hear of the others. Unavailable: the store is away."""
+        """Writes this replica's heartbeat and reads the others'. Raises Unavailable."""
         rows = await self._tunnels.beat(self.me, self.address)
         now = self._read = self._clock.monotonic()
         before = self._members
@@ -97,7 +97,7 @@ class StoreTunnels:
             self._members[row.id] = _Member(row.address, row.heartbeat, changed)
 
     async def leave(self) -> None:
-        """Tell the others that this replica ends."""
+        """Removes this replica from the store."""
         await self._tunnels.leave(self.me)
 
     def _place(self, row: Tunnel) -> Place | None:
@@ -111,7 +111,7 @@ class StoreTunnels:
 
 
 class ReplicaPart:
-    """What a process needs to share agents with others; made only where there may be others."""
+    """Shares agents with other replicas; built only if Redis is configured."""
 
     def __init__(self, settings: ServeSettings, tunnels: Tunnels, bus: Bus, clock: Clock) -> None:
         self._settings, self._bus, self._clock = settings, bus, clock
@@ -119,13 +119,15 @@ class ReplicaPart:
         self._tasks = Tasks("replica")
 
     def neighbours(self) -> Neighbours:
-        """What the door is built with. Its key is the one that seals the store's secrets: whoever
-        has it could read all credentials anyway."""
+        """Builds the settings for the Kubernetes proxy.
+
+        The TLS key derives from the encryption key of the store: anyone with that key can read all
+        credentials anyway."""
         server, client = self._contexts()
         return Neighbours(self.registry, self.registry.me, server, client)
 
     async def start(self, door: Door) -> str:
-        """Listen, and let the others know; where. OSError: the port is taken."""
+        """Listens and announces the address; returns it. OSError: the port is in use."""
         host, port = address(self._settings.listen_replicas, "listen_replicas")
         bound = await door.listen_for_replicas(host, port)
         self.registry.address = self._settings.replica_address or f"{host}:{bound}"
@@ -135,16 +137,16 @@ class ReplicaPart:
         return f"{host}:{bound}"
 
     async def stop(self) -> None:
-        """Leave; what is still held is nobody's from now on."""
+        """Leaves, and releases all agents of this replica."""
         await self._tasks.stop()
         try:
             await self.registry.leave()
         except TowlineError as error:
-            log.warning("did not leave; others notice by its silence", why=error.message)
+            log.warning("could not deregister; other replicas notice by timeout", why=error.message)
 
     @property
     def tasks(self) -> Tasks:
-        """The background work that must not end before `stop`."""
+        """Background tasks that must not end before `stop`."""
         return self._tasks
 
     async def _beat(self) -> None:
@@ -164,7 +166,7 @@ class ReplicaPart:
                     cluster_id, _, replica_id = key.partition(" ")
                     await door.on_moved(ClusterId(cluster_id), replica_id)
             except Unavailable as error:
-                log.warning("who holds which agent is not known now", why=error.message)
+                log.warning("could not look up agent ownership", why=error.message)
 
     def _contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         key = load_or_make_key(self._settings.data / "encryption.key")

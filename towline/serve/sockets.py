@@ -1,6 +1,6 @@
-"""What every listener of a process is made of: an address, a socket, uvicorn on it.
+"""Listeners with uvicorn: address, socket and server.
 
-A process of the git cache has no other listeners, and loads nothing else of them.
+A process of the git cache needs only this module for its listeners.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ OFF = "off"
 
 
 class Listener(uvicorn.Server):
-    """A uvicorn server that leaves signals to the process."""
+    """uvicorn server that leaves signal handling to the process."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -25,7 +25,7 @@ class Listener(uvicorn.Server):
         self._ended = asyncio.Event()
 
     async def run_on(self, bound: socket.socket) -> None:
-        """Serve until `drain`, then idle; it returns only if it has ended unasked."""
+        """Serves until `drain`, then waits; returns only if the server ends unexpectedly."""
         try:
             await self.serve(sockets=[bound])
         finally:
@@ -35,13 +35,13 @@ class Listener(uvicorn.Server):
             await asyncio.Event().wait()
 
     async def drain(self) -> None:
-        """Take no new connection, let open requests end, for the drain time at most."""
+        """Stops accepting connections, and waits for open requests, at most the drain time."""
         self.should_exit = True
         self._draining.set()
         await self._ended.wait()
 
     async def main_loop(self) -> None:
-        """Until `drain`. uvicorn's own looks ten times a second whether that has come."""
+        """Waits for `drain`, instead of polling ten times a second as uvicorn does."""
         await self.on_tick(0)
         await self._draining.wait()
 
@@ -51,27 +51,27 @@ class Listener(uvicorn.Server):
 
 
 def address(text: str, setting: str) -> tuple[str, int]:
-    """(host, port) of `host:port`. Invalid: anything else."""
+    """Parses `host:port`. Raises Invalid."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise Invalid(f"{text!r} is not host:port", field=setting)
+        raise Invalid(f"{text!r} is not of the form host:port", field=setting)
     return host.strip("[]"), int(port)
 
 
 async def serve(tasks: Tasks, name: str, listener: Listener) -> int:
-    """Start a listener and wait until it listens; its port. Unavailable: the port is taken."""
+    """Starts a listener, waits until it listens, returns its port. Unavailable: port in use."""
     config = listener.config
     bound = bind((config.host, config.port), name, config.backlog)
     task = tasks.forever(name, listener.run_on(bound))
     while not listener.started:
         if task.done():
-            raise Unavailable(f"the {name} listener ended at start")
+            raise Unavailable(f"the {name} listener stopped at startup")
         await asyncio.sleep(0.005)
     return bound.getsockname()[1]
 
 
 def bind(where: tuple[str, int], name: str, backlog: int | None = None) -> socket.socket:
-    """A socket that listens at (host, port). Unavailable: the port is taken."""
+    """Opens a listening socket at (host, port). Raises Unavailable if the port is in use."""
     family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
     try:
         return socket.create_server(where, family=family, backlog=backlog)

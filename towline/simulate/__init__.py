@@ -1,4 +1,4 @@
-"""The simulator: thousands of agents with the real link, scenarios, what they cost, the report.
+"""Simulator: runs scenarios with thousands of agents over the real protocol, and reports costs.
 
-Neither a Kubernetes client nor anything that a running control plane or agent needs may live here.
+Production code of control plane and agent must not import it.
 """

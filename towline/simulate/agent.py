@@ -1,4 +1,4 @@
-"""One simulated agent: everything of a real one that the control plane can see."""
+"""A simulated agent; to the control plane it looks like a real one."""
 
 import random
 import socket
@@ -29,17 +29,14 @@ _PROBE_S = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Balanced(Endpoint):
-    """One of several addresses that accept connections, drawn anew each time.
-
-    So would a load balancer that looks which of its targets listen.
-    """
+    """Endpoint that picks a random address that accepts connections, as a load balancer does."""
 
     addresses: tuple[str, ...] = ()
 
     def connect(self, clock: Clock) -> Channel:
-        """A channel to one of them, not yet connected."""
+        """Creates a channel to one address, without connecting it."""
         drawn = random.sample(self.addresses, len(self.addresses))
-        listening = (one for one in drawn if len(drawn) == 1 or _listens(one))
+        listening = (address for address in drawn if len(drawn) == 1 or _listens(address))
         address = next(listening, drawn[0])
         return Endpoint(address, self.token, self.ca, self.server_name).connect(clock)
 
@@ -54,7 +51,7 @@ def _listens(address: str) -> bool:
 
 
 class SimulatedAgent:
-    """The real link and tunnel of a cluster that exists only here."""
+    """Runs the real link and tunnel for a simulated cluster."""
 
     def __init__(
         self, name: str, token: str, ca: bytes, addresses: tuple[str, ...], clock: Clock
@@ -86,7 +83,7 @@ class SimulatedAgent:
         )
 
     async def run(self) -> None:
-        """Stay linked, for ever."""
+        """Keeps the link connected until cancelled."""
         try:
             await self.link.run()
         finally:

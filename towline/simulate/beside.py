@@ -1,8 +1,7 @@
-"""Do some agents' troubles reach the others? Told by windows of calm and of trouble, in turn.
+"""Measures the effect of disturbed agents on other agents, with alternating time windows.
 
-Each window of trouble is compared to the two calm ones that it lies between: what the machine does
-meanwhile is in all three of them. How much calm windows differ among themselves tells how far such
-a comparison can be trusted.
+Each disturbed window is compared with the two calm windows around it, so that other load of the
+machine affects all three. The difference between calm windows shows the noise of the comparison.
 """
 
 import statistics
@@ -25,60 +24,60 @@ Trouble = Callable[[], AbstractAsyncContextManager[None]]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Seconds that reports of quiet agents took, and mCPU of the control plane meanwhile."""
+    """Report latencies of quiet agents in seconds, and mCPU of the control plane in a window."""
 
     took: Sequence[float]
     cpu: float
 
     @property
     def p95(self) -> float:
-        """What all but a twentieth of the reports took at most."""
+        """95th percentile of the latencies in seconds."""
         return percentile(self.took, _PART)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Windows in their order: a calm one, then one of trouble and one of calm for each round."""
+    """Windows in order: a calm one, then a disturbed and a calm one for each round."""
 
     calm: list[Window] = field(default_factory=list)
     troubled: list[Window] = field(default_factory=list)
 
     @property
     def ratios(self) -> list[float]:
-        """For each round, p95 of the window of trouble to that of the calm ones beside it."""
-        around = [(one.p95 + other.p95) / 2 for one, other in pairwise(self.calm)]
-        return [one.p95 / calm for one, calm in zip(self.troubled, around, strict=True)]
+        """For each round, p95 of the disturbed window relative to the calm windows around it."""
+        around = [(before.p95 + after.p95) / 2 for before, after in pairwise(self.calm)]
+        return [window.p95 / calm for window, calm in zip(self.troubled, around, strict=True)]
 
     @property
     def differences(self) -> list[float]:
-        """How many times the p95 of one calm window that of the next is, or the other way round."""
-        pairs = pairwise(one.p95 for one in self.calm)
-        return [max(one, other) / min(one, other) for one, other in pairs]
+        """Ratios of p95 between consecutive calm windows, always at least 1."""
+        pairs = pairwise(window.p95 for window in self.calm)
+        return [max(pair) / min(pair) for pair in pairs]
 
     @property
     def cpu(self) -> float:
-        """mCPU that the trouble takes of the control plane."""
-        calm = statistics.median(one.cpu for one in self.calm)
-        return statistics.median(one.cpu for one in self.troubled) - calm
+        """Additional mCPU of the control plane in disturbed windows."""
+        calm = statistics.median(window.cpu for window in self.calm)
+        return statistics.median(window.cpu for window in self.troubled) - calm
 
     def figures(self, where: str) -> list[Figure]:
-        """What it comes to: medians of all rounds."""
+        """Figures of the comparison: medians of all rounds."""
         name = "report to acknowledgement, p95"
         return [
-            _median(name, [1000 * one.p95 for one in self.calm], "ms"),
-            _median(f"the same {where}, p95", [1000 * one.p95 for one in self.troubled], "ms"),
-            _median(f"{where}, to calm", self.ratios, "x", _MOST),
-            _median("one calm window to the next", self.differences, "x"),
+            _median(name, [1000 * window.p95 for window in self.calm], "ms"),
+            _median(f"{name}, {where}", [1000 * window.p95 for window in self.troubled], "ms"),
+            _median(f"{where}, relative to calm", self.ratios, "x", _MOST),
+            _median("consecutive calm windows", self.differences, "x"),
         ]
 
     def curve(self) -> Curve:
-        """How long all reports took."""
+        """Distribution of all report latencies."""
         lines = {"calm": _in_ms(self.calm), "disturbed": _in_ms(self.troubled)}
         return Curve("Report to acknowledgement", "milliseconds", "% of reports", lines)
 
 
 async def compared(stage: Stage, trouble: Trouble) -> Comparison:
-    """Windows of trouble, `plan.seconds` of it in all, and calm ones around each."""
+    """Measures disturbed windows, `plan.seconds` in total, and calm windows around them."""
     found = Comparison([await _window(stage)])
     for _ in range(_ROUNDS):
         async with trouble():
@@ -99,4 +98,4 @@ def _median(name: str, values: Sequence[float], unit: str, goal: float | None = 
 
 
 def _in_ms(windows: Sequence[Window]) -> Points:
-    return summed_up([1000 * took for one in windows for took in one.took])
+    return summed_up([1000 * took for window in windows for took in window.took])

@@ -1,9 +1,8 @@
-"""Recorded churn: when objects of a real cluster changed as an agent tells of it.
+"""Recorded churn: the changes of a real cluster's objects, as an agent reports them.
 
-A recording is a file of JSON lines. The first one says what it is, for how many seconds it was
-recorded, and how many objects there were; each other one is a change: when, of which object (a
-number), of what kind (`apps/v1/Deployment`), its health then, or that it has gone. It has no name,
-no namespace and no content of anything.
+A recording is a file of JSON lines. The first line has the format, the duration in seconds and the
+number of objects. Each other line is a change: time, number of the object, kind
+(`apps/v1/Deployment`), and health or deletion. It contains no names, namespaces or content.
 """
 
 from collections.abc import Iterator
@@ -35,7 +34,7 @@ NamedHealth = Annotated[
 
 
 class Change(BaseModel):
-    """One object, `at` seconds after the beginning."""
+    """Change of one object, `at` seconds after the start."""
 
     model_config = _STRICT
 
@@ -56,7 +55,7 @@ class _Head(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Changes in the order of their times, and how many objects there were at the end."""
+    """Changes ordered by time, and the number of objects at the end."""
 
     seconds: float
     objects: int
@@ -64,33 +63,35 @@ class Recording:
 
     @property
     def rate(self) -> float:
-        """Changes a second of one cluster."""
+        """Changes per second of one cluster."""
         return len(self.changes) / self.seconds
 
 
 def lines_of(recording: Recording) -> Iterator[str]:
-    """The lines of its file."""
+    """Formats the lines of a recording's file."""
     yield _Head(seconds=recording.seconds, objects=recording.objects).model_dump_json()
     for change in recording.changes:
         yield change.model_dump_json(exclude_defaults=True)
 
 
 def read(path: Path) -> Recording:
-    """A recording. Invalid: the file is not there, or is none; with the line that is wrong."""
+    """Reads a recording. Invalid: missing or malformed file; the message names the line."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise Invalid(f"{path} is larger than {_MOST_BYTES >> 20} MiB", field="churn")
         first, *rest = path.read_bytes().splitlines() or [b""]
     except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}", field="churn") from error
+        raise Invalid(f"cannot read {path}: {error.strerror}", field="churn") from error
     head = _parsed(_Head, path, 1, first)
     if not 0 < len(rest) <= MOST_CHANGES:
-        raise Invalid(f"{path} has {len(rest)} changes, not 1 to {MOST_CHANGES:,}", field="churn")
+        raise Invalid(
+            f"{path} has {len(rest)} changes; the limit is 1 to {MOST_CHANGES:,}", field="churn"
+        )
     changes = [_parsed(Change, path, number, line) for number, line in enumerate(rest, start=2)]
-    late = next((n for n, one in enumerate(changes, start=2) if one.at > head.seconds), None)
+    late = next((n for n, change in enumerate(changes, start=2) if change.at > head.seconds), None)
     if late is not None:
         raise Invalid(f"{path}, line {late}: after the end of the recording", field="churn")
-    changes.sort(key=lambda one: one.at)
+    changes.sort(key=lambda change: change.at)
     return Recording(head.seconds, head.objects, tuple(changes))
 
 
@@ -100,5 +101,7 @@ def _parsed(model: type[Model], path: Path, number: int, line: bytes) -> Model:
     except ValidationError as error:
         what = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, what["loc"])) or "line"
-        message = f"{path}, line {number}: {where}: {what['msg']}; no recording of churn?"
+        message = (
+            f"{path}, line {number}: {where}: {what['msg']}; is this a recording by record-churn?"
+        )
         raise Invalid(message, field="churn") from error

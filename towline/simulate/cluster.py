@@ -1,4 +1,4 @@
-"""A cluster that is only told of: what it is to hold is there at once, and healthy."""
+"""A simulated cluster: every desired object exists at once, and is healthy."""
 
 import json
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ _FACTS = ClusterFacts("v1.36.0", "eks", 12, 96_000, 384 << 30, 1_320, ("v1", "ap
 
 @dataclass(slots=True)
 class Settled:
-    """One word on a service, carried out; times are monotonic seconds, 0.0: not yet.
+    """An applied desired state of a service; times are monotonic seconds, 0.0 if not yet.
 
-    `told` is when its last report was acknowledged, `names` are those of its objects.
+    `told`: acknowledgement of its last report. `names`: names of its objects.
     """
 
     service_id: str
@@ -37,9 +37,9 @@ class Settled:
 
 
 class SimulatedCluster:
-    """Fills in `syncagent.ports.Reconciler`: fetches bundles for real, then reports as an agent.
+    """Implements `syncagent.ports.Reconciler`: fetches real bundles, and reports as an agent does.
 
-    Without services it can still tell of something: `drift` invents a change to an object.
+    Also works without services: `drift` reports a change of an invented object.
     """
 
     def __init__(self, fetcher: Fetcher, reports: OutboxReports, clock: Clock) -> None:
@@ -55,43 +55,43 @@ class SimulatedCluster:
         self.tasks = Tasks("cluster")
 
     async def facts(self) -> ClusterFacts:
-        """What kind of cluster this claims to be."""
+        """Facts that this cluster reports."""
         return _FACTS
 
     def desire(self, desired: Desired) -> None:
-        """As `Reconciler.desire`."""
+        """See `Reconciler.desire`."""
         known = self._desired.get(desired.service_id)
         if known is None or desired.sequence > known.sequence:
             self._desired[desired.service_id] = desired
             self.tasks.spawn("settle", self._settle(desired))
 
     def held(self) -> list[tuple[str, int]]:
-        """As `Reconciler.held`."""
-        return [(one.service_id, one.sequence) for one in self._desired.values()]
+        """See `Reconciler.held`."""
+        return [(service.service_id, service.sequence) for service in self._desired.values()]
 
     def linked(self) -> None:
-        """As `Reconciler.linked`."""
+        """See `Reconciler.linked`."""
         self.links += 1
 
     def retell(self) -> None:
-        """As `Reconciler.retell`."""
+        """See `Reconciler.retell`."""
         for desired in self._desired.values():
             self.tasks.spawn("settle", self._settle(desired))
 
     def sync_now(self, command_id: str, service_id: str) -> None:
-        """As `Reconciler.sync_now`."""
+        """See `Reconciler.sync_now`."""
         self._reports.done(CommandDone(command_id, Outcome.SUCCEEDED))
 
     def terminate(self, command_id: str, service_id: str) -> None:
-        """As `Reconciler.terminate`."""
+        """See `Reconciler.terminate`."""
         self._reports.done(CommandDone(command_id, Outcome.SUCCEEDED))
 
     def refuse(self, command_id: str, reason: str) -> None:
-        """As `Reconciler.refuse`."""
+        """See `Reconciler.refuse`."""
         self._reports.done(CommandDone(command_id, Outcome.REFUSED, reason))
 
     def drift(self) -> str:
-        """Tell that somebody changed an object; the name of the object, told of only once."""
+        """Reports drift of a new object; returns the name of the object."""
         name = f"object-{next(self._numbers)}"
         service_id = next(iter(self._desired), "00000000-0000-7000-8000-000000000000")
         ref = ObjectRef("", "v1", "ConfigMap", "simulated", name)
@@ -100,7 +100,7 @@ class SimulatedCluster:
         return name
 
     def change(self, change: Change) -> None:
-        """Tell that an object of its first service has become so, as the agent does."""
+        """Reports a change of an object of the first service, as the agent does."""
         service_id = next(iter(self._desired), None)
         if service_id is None:
             return
@@ -116,15 +116,15 @@ class SimulatedCluster:
         self.changes += 1
 
     def emptied(self) -> None:
-        """All that was reported is acknowledged."""
+        """Marks all reported states as acknowledged."""
         now = self._clock.monotonic()
-        for one in self._untold:
-            one.told = now
+        for change in self._untold:
+            change.told = now
         self.settled += self._untold
         self._untold = []
 
     async def _settle(self, desired: Desired) -> None:
-        """Carry out one word on a service, unless a newer one comes meanwhile."""
+        """Applies a desired state, unless a newer one arrives."""
         received = self._now_ms()
         if desired.spec is None:
             del self._desired[desired.service_id]
@@ -133,10 +133,10 @@ class SimulatedCluster:
         if data is not None:
             now = self._now_ms()
             objects = tuple(_objects(data))
-            present = tuple(_component(one) for one in objects)
+            present = tuple(_component(resource) for resource in objects)
             self._reports.inventory(InventoryChange(desired.service_id, True, present, ()))
             stamps = Stamps(received, now, now, now)
-            self._tell(desired, Phase.HEALTHY, stamps, tuple(one.name for one in objects))
+            self._tell(desired, Phase.HEALTHY, stamps, tuple(resource.name for resource in objects))
 
     async def _fetched(self, desired: Desired) -> bytes | None:
         assert desired.spec is not None

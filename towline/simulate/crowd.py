@@ -1,7 +1,7 @@
-"""Run as a program: many simulated agents in one process, led by lines of JSON.
+"""Program that runs many simulated agents, controlled by lines of JSON.
 
-Each line of standard input is `{"do": <verb>, …}`, answered by one line of standard output. It ends
-with its input.
+Each line of standard input is `{"do": <command>, …}`, answered by one line of standard output. The
+program ends with its input.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _COLLECT_AFTER = (20_000, 20, 20)
 
 
 class Crowd:
-    """The agents of this process; each public coroutine is a verb."""
+    """Agents of this process; each public coroutine is a command."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -52,50 +52,50 @@ class Crowd:
     async def join(
         self, agents: Sequence[Json], ca: str, addresses: Sequence[str], patience: float
     ) -> Json:
-        """Start agents (`id`, `token`) and wait until all have been linked once."""
-        self._ports |= {int(one.rpartition(":")[2]) for one in addresses}
+        """Starts agents (`id`, `token`) and waits until all have connected once."""
+        self._ports |= {int(address.rpartition(":")[2]) for address in addresses}
         turn = asyncio.Semaphore(_AT_ONCE)
         where, authority = tuple(addresses), ca.encode()
 
-        async def start(one: Json) -> None:
+        async def start(agent_spec: Json) -> None:
             async with turn:
-                given = (one["id"], one["token"], authority, where, self._clock)
-                self._makers[one["id"]] = partial(SimulatedAgent, *given)
-                agent = self._begin(one["id"])
+                given = (agent_spec["id"], agent_spec["token"], authority, where, self._clock)
+                self._makers[agent_spec["id"]] = partial(SimulatedAgent, *given)
+                agent = self._begin(agent_spec["id"])
                 await self._until(lambda: agent.link.was_linked)
 
         began = self._clock.monotonic()
         try:
             async with asyncio.timeout(patience):
-                await asyncio.gather(*(start(one) for one in agents))
+                await asyncio.gather(*(start(agent) for agent in agents))
         except TimeoutError:
             pass
         return {"seconds": self._clock.monotonic() - began, **self._counts()}
 
     async def look(self) -> Json:
-        """How many are linked, what waits, and what was settled since the last look."""
+        """Returns counts of the agents, and states applied since the last call."""
         settled = []
         for agent in self._agents.values():
-            settled += [_said(agent.name, one) for one in agent.cluster.settled]
+            settled += [_said(agent.name, change) for change in agent.cluster.settled]
             agent.cluster.settled.clear()
         return {"settled": settled, "now": self._clock.monotonic(), **self._counts()}
 
     async def held(self) -> Json:
-        """What each agent holds, and the names of the objects of which it told a drift."""
+        """Returns the services of each agent, and the names of objects with reported drift."""
         held = {name: agent.cluster.held() for name, agent in self._agents.items()}
         return {"held": held, "told": self._told}
 
     async def traffic(self) -> Json:
-        """Bytes up and down over the connections that are open."""
+        """Returns bytes sent and received over open connections."""
         sent, received = lines.traffic(self._ports)
         return {"sent": sent, "received": received}
 
     async def cut(self, share: float) -> Json:
-        """End a share of the connections."""
+        """Closes a share of the connections."""
         return {"cut": lines.cut(self._ports, share)}
 
     async def noise(self, agents: Sequence[str], rate: float) -> Json:
-        """Let these agents tell of `rate` drifts a second each, from now on; 0 ends it."""
+        """Makes these agents report `rate` drifts per second each; 0 stops it."""
         if self._noise is not None:
             await self._noise.stop()
             self._noise = None
@@ -106,7 +106,7 @@ class Crowd:
         return {"told": sum(map(len, self._told.values()))}
 
     async def renew(self, agents: Sequence[str]) -> Json:
-        """End these agents, with all that they have not told yet; new ones take their places."""
+        """Replaces these agents with new ones; drops unsent reports."""
         for name in agents:
             self._running[name].cancel()
             await asyncio.wait({self._running[name]})
@@ -115,8 +115,8 @@ class Crowd:
         return self._counts()
 
     async def churn(self, file: str) -> Json:
-        """Let all agents play a recording over and over, each from another place; "" ends it."""
-        before = sum(one.cluster.changes for one in self._agents.values())
+        """Makes all agents replay a recording in a loop from random offsets; "" stops it."""
+        before = sum(agent.cluster.changes for agent in self._agents.values())
         if self._churn is not None:
             await self._churn.stop()
             self._churn = None
@@ -128,10 +128,10 @@ class Crowd:
         return {"changes": before}
 
     async def probe(self, agents: Sequence[str], seconds: float, rate: float) -> Json:
-        """Seconds from a report to its acknowledgement, of agents drawn `rate` times a second.
+        """Measures seconds from report to acknowledgement, of `rate` random agents per second.
 
-        An agent of which the last one is not acknowledged is passed over. What is not acknowledged
-        `_GRACE_S` after the end counts as long as it has waited.
+        Skips agents with an unacknowledged report. Reports that are not acknowledged `_GRACE_S`
+        after the end count with the time they have waited.
         """
         took: list[float] = []
         work, sent = Tasks("probes"), 0
@@ -188,9 +188,9 @@ class Crowd:
         agents = self._agents.values()
         return {
             "agents": len(agents),
-            "linked": sum(one.link.linked for one in agents),
-            "links": sum(one.cluster.links for one in agents),
-            "waiting": sum(one.outbox.unacknowledged for one in agents),
+            "linked": sum(agent.link.linked for agent in agents),
+            "links": sum(agent.cluster.links for agent in agents),
+            "waiting": sum(agent.outbox.unacknowledged for agent in agents),
         }
 
     async def _until(self, condition: Callable[[], bool]) -> None:
@@ -198,8 +198,16 @@ class Crowd:
             await self._clock.sleep(_JOIN_POLL_S)
 
 
-def _said(name: str, one: Any) -> list[Any]:
-    return [name, one.service_id, one.sequence, one.digest, one.settled, one.told, one.names]
+def _said(name: str, state: Any) -> list[Any]:
+    return [
+        name,
+        state.service_id,
+        state.sequence,
+        state.digest,
+        state.settled,
+        state.told,
+        state.names,
+    ]
 
 
 async def _serve() -> None:
@@ -216,15 +224,15 @@ async def _serve() -> None:
         answer = await verbs[asked.pop("do")](**asked)
         sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
         sys.stdout.buffer.flush()
-    # Thousands of channels take long to close, and nobody waits for how they end.
+    # Closing thousands of channels takes long, and their result does not matter.
     os._exit(0)
 
 
 def main() -> None:
-    """Serve until the input ends."""
+    """Serves until the input ends."""
     logs.configure("error")
-    # Modules stay: the collector of garbage need not look through them beside thousands of agents,
-    # nor through all of those as often as through one.
+    # Modules stay for ever, and thousands of agents are mostly live objects: the garbage collector
+    # ignores the former, and scans the latter less often.
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
     uvloop.run(_serve())

@@ -1,4 +1,4 @@
-"""The processes that hold simulated agents, as those see them who lead them."""
+"""Handles for the processes that run simulated agents."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 class Crowd:
-    """One process of agents; `names` are those that were asked to join."""
+    """Process that runs agents; `names`: ids of its agents."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -29,7 +29,7 @@ class Crowd:
 
     @classmethod
     async def start(cls, group: ProcessGroup, log: Path) -> "Crowd":
-        """A process without agents; it ends with this one."""
+        """Starts a process without agents; it ends with this process."""
         with log.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
                 *_PROGRAM,
@@ -44,11 +44,11 @@ class Crowd:
 
     @property
     def pid(self) -> int:
-        """The process."""
+        """Id of the process."""
         return self._process.pid
 
     async def ask(self, do: str, **more: Any) -> Json:
-        """What the process answers to a verb. Unavailable: it has ended."""
+        """Sends a command and returns the response. Unavailable: the process ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         async with self._turn:
@@ -59,7 +59,7 @@ class Crowd:
             except OSError:
                 line = b""
         if not line:
-            raise Unavailable("a process of simulated agents has ended: see its log")
+            raise Unavailable("a process of simulated agents ended unexpectedly: see its log")
         return orjson.loads(line)
 
     async def join(
@@ -69,26 +69,26 @@ class Crowd:
         addresses: Sequence[str],
         patience: float = 120.0,
     ) -> Json:
-        """Start agents and wait until they are linked; see `crowd.Crowd.join`."""
-        self.names += [one["id"] for one in agents]
-        given = [dict(one) for one in agents]
+        """Starts agents and waits until they are connected; see `crowd.Crowd.join`."""
+        self.names += [agent["id"] for agent in agents]
+        given = [dict(agent) for agent in agents]
         return await self.ask("join", agents=given, ca=ca, addresses=addresses, patience=patience)
 
     def hang(self) -> None:
-        """Stand still with all connections open, until `go_on`."""
+        """Pauses the process with all connections open, until `go_on`."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """End of `hang`."""
+        """Resumes the process after `hang`."""
         self._process.send_signal(signal.SIGCONT)
 
     async def stop(self) -> None:
-        """Kill the process."""
+        """Kills the process."""
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()
 
 
 def total(answers: Sequence[Json], key: str) -> int:
-    """What all processes count together."""
-    return sum(one[key] for one in answers)
+    """Sum of a count over all processes."""
+    return sum(answer[key] for answer in answers)

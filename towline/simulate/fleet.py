@@ -1,4 +1,4 @@
-"""What agents are simulated for: clusters, a repository, a service in each cluster."""
+"""Creates the simulated fleet: clusters, a repository, a service in each cluster."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ _DETACH = 'd{n}: detachCluster(id: "{id}") {{ id }}'
 
 
 class Fleet:
-    """Clusters named `<prefix>-<number>`, made through the API, removed by `remove`."""
+    """Clusters named `<prefix>-<number>`; creates them through the API, `remove` deletes them."""
 
     def __init__(self, client: Client, prefix: str) -> None:
         self._client = client
@@ -34,7 +34,7 @@ class Fleet:
         self.repository_id = ""
 
     def register(self, count: int) -> list[Json]:
-        """So many more clusters: id, handle, deployToken."""
+        """Registers `count` clusters; returns their id, handle and deployToken."""
         first = len(self.clusters)
         names = [f"{self._prefix}-{first + number}" for number in range(count)]
         made = self._all(names, lambda n, name: _CLUSTER.format(n=n, name=name))
@@ -42,53 +42,53 @@ class Fleet:
         return made
 
     def connect(self, git: GitServer) -> None:
-        """A repository with a folder for each of `GROUPS` groups of clusters."""
+        """Creates a repository with a folder for each of `GROUPS` groups of clusters."""
         self.repository = git.create_repository(self._prefix)
         self.commit(0)
         made = self._client.ask(_REPOSITORY, url=self.repository.url)
         self.repository_id = made["createGitRepository"]["id"]
 
     def deploy(self, clusters: Sequence[Json]) -> list[str]:
-        """A service in each of these clusters; their ids."""
+        """Creates a service in each of these clusters; returns the ids of the services."""
 
         def service(number: int, cluster: Json) -> str:
             folder = folder_of(self.clusters.index(cluster))
             id, repository = cluster["id"], self.repository_id
             return _SERVICE.format(n=number, cluster=id, repository=repository, folder=folder)
 
-        return [one["id"] for one in self._all(clusters, service)]
+        return [made["id"] for made in self._all(clusters, service)]
 
     def commit(self, version: int) -> str:
-        """Change the folder of every group; the sha."""
+        """Commits a change to the folder of every group; returns the SHA."""
         assert self.repository is not None
         files = {f"g{group}/app.yaml": _manifests(group, version) for group in range(GROUPS)}
         return self.repository.commit(files)
 
     def hint(self) -> None:
-        """Have the control plane look at the repository now, as a webhook would."""
+        """Makes the control plane poll the repository now, as a webhook would."""
         self._client.ask(_SYNC, id=self.repository_id)
 
     def remove(self) -> None:
-        """Forget all clusters that were made here."""
-        self._all(self.clusters, lambda n, one: _DETACH.format(n=n, id=one["id"]))
+        """Detaches all clusters of this fleet."""
+        self._all(self.clusters, lambda n, cluster: _DETACH.format(n=n, id=cluster["id"]))
         self.clusters.clear()
 
     def _all(self, things: Sequence[Any], line: Callable[[int, Any], str]) -> list[Json]:
-        """One line of a mutation for each thing, many to a request; the answers in order."""
+        """Runs one mutation for each item, many per request; returns the results in order."""
 
         def ask(batch: Sequence[Any]) -> list[Json]:
-            lines = [line(number, one) for number, one in enumerate(batch)]
+            lines = [line(number, item) for number, item in enumerate(batch)]
             answer = self._client.ask(f"mutation {{ {' '.join(lines)} }}")
-            if any(one is None for one in answer.values()):
-                raise TowlineError("the control plane left out a part of what it was asked for")
+            if any(part is None for part in answer.values()):
+                raise TowlineError("the control plane returned an incomplete response")
             return list(answer.values())
 
         with ThreadPoolExecutor(_AT_ONCE) as threads:
-            return [one for some in threads.map(ask, _batches(things)) for one in some]
+            return [answer for answers in threads.map(ask, _batches(things)) for answer in answers]
 
 
 def folder_of(number: int) -> str:
-    """The folder of the cluster with this number."""
+    """Folder of the cluster with this number."""
     return f"g{number % GROUPS}"
 
 

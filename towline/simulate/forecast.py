@@ -1,4 +1,4 @@
-"""Can so many clusters be added? What they will cost, and what is there for them."""
+"""Forecasts whether more clusters fit on a replica, from the measured costs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ MOST_COMMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one replica may use: bytes of memory. Its one event loop has one core."""
+    """Limits of one replica: bytes of memory. Its event loop has one core."""
 
     memory: float
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """One need: what it comes to with all clusters, and how much may be; `most` in clusters."""
+    """Forecast of one resource: value for all clusters, limit, and maximum number of clusters."""
 
     need: str
     value: float
@@ -29,40 +29,44 @@ class Ground:
 
     @property
     def fits(self) -> bool:
-        """Whether there is enough."""
+        """True if the value is within the limit."""
         return self.value <= self.limit
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The answer, for `clusters` in all on one replica, and its grounds."""
+    """Forecast for a total of `clusters` on one replica, with its reasons."""
 
     clusters: int
     grounds: Sequence[Ground]
 
     @property
     def fits(self) -> bool:
-        """Whether all needs are met."""
-        return all(one.fits for one in self.grounds)
+        """True if all values are within their limits."""
+        return all(ground.fits for ground in self.grounds)
 
     @property
     def answer(self) -> str:
-        """A sentence for people."""
+        """The forecast as a sentence."""
         if not self.grounds:
-            return "nothing was measured that says what a cluster costs: play idle"
-        tightest = min(self.grounds, key=lambda one: one.most)
+            return "no measurement of the cost of a cluster: run the scenario idle"
+        tightest = min(self.grounds, key=lambda ground: ground.most)
         word = "yes" if self.fits else "no"
         return (
-            f"{word}: {self.clusters:,} clusters on one replica; about {tightest.most:,} is the "
-            f"most, by {tightest.need}"
+            f"{word}: {self.clusters:,} clusters on one replica; the maximum is about "
+            f"{tightest.most:,}, limited by {tightest.need}"
         )
 
 
 def forecast(outcomes: Sequence[Outcome], clusters: int, limits: Limits) -> Forecast:
-    """What was measured, drawn on to so many clusters."""
-    curves = {curve.title: curve.lines["measured"] for one in outcomes for curve in one.curves
-              if "measured" in curve.lines}  # fmt: skip
-    figures = {figure.name: figure.value for one in outcomes for figure in one.figures}
+    """Extrapolates the measurements to a number of clusters."""
+    curves = {
+        curve.title: curve.lines["measured"]
+        for outcome in outcomes
+        for curve in outcome.curves
+        if "measured" in curve.lines
+    }
+    figures = {figure.name: figure.value for outcome in outcomes for figure in outcome.figures}
     grounds = []
     if rest := curves.get("CPU of the control plane at rest"):
         line = line_through([(x, y / 1000) for x, y in rest])
@@ -79,11 +83,11 @@ def forecast(outcomes: Sequence[Outcome], clusters: int, limits: Limits) -> Fore
 
 _LINEAR = (
     (
-        "all connecting anew",
-        "register and connect, control plane's CPU a cluster",
+        "reconnecting all agents",
+        "register and connect, control plane's CPU per cluster",
         MOST_RECONNECT_S,
     ),
-    ("a commit to all", "commit to all, control plane's CPU a cluster", MOST_COMMIT_S),
+    ("a commit to all", "commit to all, control plane's CPU per cluster", MOST_COMMIT_S),
 )
 
 
@@ -93,8 +97,8 @@ def _ground(need: str, line: tuple[float, float], clusters: int, limit: float, u
     return Ground(need, start + each * clusters, limit, unit, max(0, most))
 
 
-def as_json(one: Forecast) -> Mapping[str, object]:
-    """For programs."""
+def as_json(result: Forecast) -> Mapping[str, object]:
+    """Converts a forecast to JSON values."""
     grounds = [
         {
             "need": ground.need,
@@ -104,6 +108,11 @@ def as_json(one: Forecast) -> Mapping[str, object]:
             "most": ground.most,
             "fits": ground.fits,
         }
-        for ground in one.grounds
+        for ground in result.grounds
     ]
-    return {"clusters": one.clusters, "fits": one.fits, "answer": one.answer, "grounds": grounds}
+    return {
+        "clusters": result.clusters,
+        "fits": result.fits,
+        "answer": result.answer,
+        "grounds": grounds,
+    }

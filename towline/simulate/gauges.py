@@ -1,4 +1,4 @@
-"""What a control plane uses: processor time and memory."""
+"""Measures CPU time and memory of a control plane."""
 
 import os
 import re
@@ -18,34 +18,34 @@ _TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Processor seconds since its start, and resident bytes."""
+    """CPU seconds since the start, and resident memory in bytes."""
 
     cpu: float
     memory: int
 
 
 class Gauge(Protocol):
-    """Reads what a control plane uses."""
+    """Reads the resource usage of a control plane."""
 
     def read(self) -> Usage:
-        """Now. Unavailable: it cannot be read."""
+        """Returns the current usage. Raises Unavailable."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessGauge:
-    """A process of this machine with its children, as proc(5) tells."""
+    """Reads the usage of a local process and its children from proc(5)."""
 
     pid: int
 
     def read(self) -> Usage:
-        """As `Gauge.read`."""
+        """See `Gauge.read`."""
         try:
             used, children = [_usage(self.pid)], _children(self.pid)
         except OSError as error:
-            raise Unavailable(f"process {self.pid} cannot be measured: {error.strerror}") from None
+            raise Unavailable(f"cannot measure process {self.pid}: {error.strerror}") from None
         for child in children:
-            # It may have ended since.
+            # The child may have ended since.
             with suppress(OSError):
                 used.append(_usage(child))
         return _sum(used)
@@ -53,12 +53,12 @@ class ProcessGauge:
 
 @dataclass(frozen=True, slots=True)
 class MetricsGauge:
-    """A control plane that shows metrics; its workers that render are not in them."""
+    """Reads the usage from a control plane's metrics, which do not include render workers."""
 
     url: str
 
     def read(self) -> Usage:
-        """As `Gauge.read`; zeros where there is no URL."""
+        """See `Gauge.read`; zeros without a URL."""
         if not self.url:
             return Usage(0.0, 0)
         found = samples(self.url)
@@ -67,12 +67,12 @@ class MetricsGauge:
 
 
 def samples(url: str) -> dict[str, float]:
-    """The samples without labels that a page of metrics shows. Unavailable."""
+    """Returns the samples without labels of a metrics page. Raises Unavailable."""
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
             text = answer.read(_MOST_BYTES).decode()
     except (OSError, ValueError) as error:
-        raise Unavailable(f"the metrics at {url} cannot be read: {error}") from None
+        raise Unavailable(f"cannot read the metrics at {url}: {error}") from None
     return {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", text, re.M)}
 
 
@@ -92,4 +92,4 @@ def _children(pid: int) -> list[int]:
 
 
 def _sum(usages: list[Usage]) -> Usage:
-    return Usage(sum(one.cpu for one in usages), sum(one.memory for one in usages))
+    return Usage(sum(usage.cpu for usage in usages), sum(usage.memory for usage in usages))

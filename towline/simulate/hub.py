@@ -1,4 +1,4 @@
-"""The control plane that is tried: one of its own, started here, or one that is there already."""
+"""The control plane under test: a temporary one, or an existing one."""
 
 import os
 import shutil
@@ -28,10 +28,10 @@ _END_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """A control plane as agents and users reach it.
+    """Addresses of a control plane.
 
-    `agents` are addresses of its agents' listeners, `authority` the PEM that agents trust,
-    `metrics` the URL of its metrics. `git` is a git server that it reaches, if there is one.
+    `agents`: addresses of its agent listeners. `authority`: CA that agents trust (PEM text).
+    `metrics`: URL of its metrics. `git`: a Git server that it can reach, or None.
     """
 
     target: Target
@@ -42,19 +42,19 @@ class Hub:
     git: GitServer | None = None
 
     def client(self) -> Client:
-        """Its API."""
+        """Creates a client of its API."""
         return Client(self.target, timeout=120.0)
 
 
 def given(target: Target, agents: tuple[str, ...], authority: str, metrics: str) -> Hub:
-    """A control plane that runs already; without its metrics nothing is known of its costs."""
+    """Describes an existing control plane; without metrics its costs are unknown."""
     return Hub(target, agents, authority, MetricsGauge(metrics), metrics)
 
 
 class OwnHub:
-    """A control plane on free ports of this machine, with a git server; gone after the block.
+    """Temporary control plane on free local ports, with a Git server; removed after the block.
 
-    `settings` are environment variables of it, beside the addresses.
+    `settings`: additional environment variables.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
@@ -81,13 +81,13 @@ class OwnHub:
 
     @property
     def pid(self) -> int:
-        """The process that serves."""
+        """Id of the control plane's process."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def hub(self) -> Hub:
-        """As agents and users see it, from now until it ends."""
+        """Addresses of the running control plane."""
         _, http, agents, metrics = self._ports
         token = (self._data / "admin.token").read_text()
         return Hub(
@@ -100,7 +100,7 @@ class OwnHub:
         )
 
     def start(self) -> None:
-        """Start it, the first time or again. Unavailable: it has ended, or takes too long."""
+        """Starts or restarts it. Unavailable: it ended, or did not become ready in time."""
         names = ("--listen", "--listen-http", "--listen-agents", "--listen-metrics")
         where = [f"127.0.0.1:{port}" for port in self._ports]
         flags = [word for pair in zip(names, where, strict=True) for word in pair]
@@ -115,11 +115,11 @@ class OwnHub:
         while b"serve.ready" not in log.read_bytes()[offset:]:
             if self._process.poll() is not None or time.monotonic() > until:
                 said = log.read_text()[offset:][-2000:]
-                raise Unavailable(f"the control plane does not start:\n{said}")
+                raise Unavailable(f"the control plane did not start:\n{said}")
             time.sleep(0.05)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End it, and wait for that."""
+        """Stops it, and waits until it ended."""
         if self._process is not None:
             self._process.send_signal(number)
             self._process.wait(_END_S)
@@ -130,5 +130,5 @@ class OwnHub:
 
 
 def _scrubbed() -> dict[str, str]:
-    """The environment without settings of another control plane."""
+    """Environment without settings of another control plane."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TOWLINE_")}

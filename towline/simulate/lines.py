@@ -1,4 +1,4 @@
-"""The TCP connections of this process: what went through them, and cutting them."""
+"""Measures and closes TCP connections of this process."""
 
 import os
 import random
@@ -13,45 +13,49 @@ _BYTES_AT = 120
 
 
 def traffic(ports: Collection[int]) -> tuple[int, int]:
-    """Bytes sent (and acknowledged by TCP) and received over open connections to these ports.
+    """Bytes sent (acknowledged by TCP) and received over open connections to these ports.
 
-    TLS and all else above TCP is counted; zeros where the system is not Linux.
+    Includes TLS and all other layers above TCP; zeros on systems other than Linux.
     """
     sent = received = 0
-    for one in _connections(ports):
-        with closing(one):
-            info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_AT + _BYTES.size)
+    for connection in _connections(ports):
+        with closing(connection):
+            info = connection.getsockopt(
+                socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_AT + _BYTES.size
+            )
             up, down = _BYTES.unpack_from(info, _BYTES_AT)
             sent, received = sent + up, received + down
     return sent, received
 
 
 def cut(ports: Collection[int], share: float) -> int:
-    """End a share (0 to 1) of the open connections to these ports, drawn by chance; how many."""
+    """Closes a random share (0 to 1) of the open connections to these ports; returns the number."""
     count = 0
-    for one in _connections(ports):
-        with closing(one):
+    for connection in _connections(ports):
+        with closing(connection):
             if random.random() < share:
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
                 count += 1
     return count
 
 
 def _connections(ports: Collection[int]) -> Iterator[socket.socket]:
-    """Sockets connected to these ports; the caller closes them, which ends no connection."""
+    """Yields duplicated sockets for these ports; closing a duplicate keeps the connection open."""
     folder = "/proc/self/fd"
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         try:
             if not os.readlink(f"{folder}/{name}").startswith("socket:"):
                 continue
-            one = socket.socket(fileno=os.dup(int(name)))
+            connection = socket.socket(fileno=os.dup(int(name)))
         except OSError:
             continue
         try:
-            is_wanted = one.type == socket.SOCK_STREAM and one.getpeername()[1] in ports
+            is_wanted = (
+                connection.type == socket.SOCK_STREAM and connection.getpeername()[1] in ports
+            )
         except (OSError, IndexError, TypeError):
             is_wanted = False
         if is_wanted:
-            yield one
+            yield connection
         else:
-            one.close()
+            connection.close()

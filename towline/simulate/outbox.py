@@ -1,4 +1,4 @@
-"""The reports of an agent that has no disk: `syncagent.ports.Outbox` in memory."""
+"""In-memory implementation of `syncagent.ports.Outbox`."""
 
 import asyncio
 from collections import deque
@@ -18,7 +18,7 @@ class _Waiting:
 
 
 class MemoryOutbox:
-    """As the agent's own, without its disk; `emptied` is called once all is acknowledged."""
+    """Outbox without a disk; calls `emptied` when all reports are acknowledged."""
 
     def __init__(self, clock: Clock, emptied: Callable[[], None]) -> None:
         self._clock = clock
@@ -32,7 +32,7 @@ class MemoryOutbox:
         self._filled = asyncio.Event()
 
     def put(self, topic: str, body: bytes, merge: Merge | None = None) -> None:
-        """As `Outbox.put`."""
+        """See `Outbox.put`."""
         waiting = self._waiting.get(self._newest.get(topic, 0))
         merged = merge(waiting.body, body) if waiting and merge else body
         if waiting and merged is not None:
@@ -45,7 +45,7 @@ class MemoryOutbox:
         self._filled.set()
 
     def acknowledge(self, number: int) -> None:
-        """As `Outbox.acknowledge`."""
+        """See `Outbox.acknowledge`."""
         self._number = max(self._number, number)
         self._acknowledged = max(self._acknowledged, number)
         while self._sent and self._sent[0].number <= number:
@@ -54,32 +54,32 @@ class MemoryOutbox:
             self._emptied()
 
     def acknowledged(self) -> int:
-        """As `Outbox.acknowledged`."""
+        """See `Outbox.acknowledged`."""
         return self._acknowledged
 
     @property
     def unacknowledged(self) -> int:
-        """Reports that the control plane does not have for certain."""
+        """Number of reports that the control plane has not acknowledged."""
         return len(self._waiting) + len(self._sent)
 
     def sent(self) -> list[Numbered]:
-        """As `Outbox.sent`."""
+        """See `Outbox.sent`."""
         return list(self._sent)
 
     def take(self, limit: int) -> list[Numbered]:
-        """As `Outbox.take`."""
+        """See `Outbox.take`."""
         taken = []
         for position in list(islice(self._waiting, limit)):
-            one = self._waiting.pop(position)
-            if self._newest.get(one.topic) == position:
-                del self._newest[one.topic]
+            report = self._waiting.pop(position)
+            if self._newest.get(report.topic) == position:
+                del self._newest[report.topic]
             self._number += 1
-            taken.append(Numbered(self._number, one.at_ms, one.body))
+            taken.append(Numbered(self._number, report.at_ms, report.body))
         self._sent.extend(taken)
         if not self._waiting:
             self._filled.clear()
         return taken
 
     async def wait(self) -> None:
-        """As `Outbox.wait`."""
+        """See `Outbox.wait`."""
         await self._filled.wait()

@@ -1,4 +1,4 @@
-"""What a scenario has shown: figures, and curves to be plotted."""
+"""Results of a scenario: figures, and curves for plots."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured value; `goal` is the most that it may be, if there is one.
+    """A measured value; `goal` is its upper limit, or None.
 
-    Where it was measured several times `rounds` are all values, and `value` is their median.
+    After several measurements, `rounds` has all values and `value` their median.
     """
 
     name: str
@@ -22,13 +22,13 @@ class Figure:
 
     @property
     def ok(self) -> bool | None:
-        """Whether the goal is met; None without one."""
+        """True if the goal is met; None without a goal."""
         return None if self.goal is None else self.value <= self.goal
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Lines over one axis; `x` and `y` name the axes with their units."""
+    """Lines of a plot; `x` and `y` are the labels of the axes, with units."""
 
     title: str
     x: str
@@ -38,7 +38,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All that one scenario has shown."""
+    """All results of one scenario."""
 
     scenario: str
     figures: Sequence[Figure]
@@ -46,22 +46,22 @@ class Outcome:
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The value that `part` (0 to 1) of all stay at or below; NaN of none."""
+    """Percentile of values for `part` (0 to 1); NaN without values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else float("nan")
 
 
 def summed_up(values: Sequence[float]) -> Points:
-    """How many of the values, in per cent, had come by which time: a curve from 0 to 100."""
+    """Cumulative distribution of values, in per cent from 0 to 100."""
     ordered = sorted(values)
     count = len(ordered)
     step = max(1, count // 200)
-    some = [(one, 100 * (at + 1) / count) for at, one in enumerate(ordered)]
+    some = [(value, 100 * (at + 1) / count) for at, value in enumerate(ordered)]
     return [(0.0, 0.0), *some[::step], *some[-1:]]
 
 
 def line_through(points: Points) -> tuple[float, float]:
-    """Where the straight line closest to the points begins, and what it rises for each step."""
+    """Linear regression: returns intercept and slope."""
     if len(points) < 2 or len({x for x, _ in points}) < 2:
         only = points[0][1] if points else 0.0
         return (only, 0.0)

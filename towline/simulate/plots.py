@@ -1,4 +1,4 @@
-"""Curves as SVG, without a library: axes, ticks, lines and their names."""
+"""Plots curves as SVG without a library."""
 
 import math
 from html import escape
@@ -13,7 +13,7 @@ _SMALLEST = 1e-9
 
 
 def svg(curve: Curve) -> str:
-    """One plot; both axes begin at zero."""
+    """Draws one plot; both axes start at zero."""
     points = [point for line in curve.lines.values() for point in line]
     right = _ceiling(max((x for x, _ in points), default=1.0))
     top = _ceiling(max((y for _, y in points), default=1.0))
@@ -53,12 +53,12 @@ def _grid(right: float, top: float) -> list[str]:
 
 
 def _line(line: Points, right: float, top: float, colour: str) -> str:
-    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in (_place(one, right, top) for one in line))
+    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in (_place(point, right, top) for point in line))
     return f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2"/>'
 
 
 def _legend(number: int, name: str, colour: str) -> str:
-    """At the bottom on the right: what grows is above by then."""
+    """Draws the legend at the bottom right, where growing curves leave space."""
     x, y = _WIDTH - _RIGHT - 12, _HEIGHT - _BOTTOM - 12 - 16 * number
     return _text(x, y, name, anchor="end", colour=colour)
 
@@ -80,7 +80,7 @@ def _text(
 
 
 def _ceiling(value: float) -> float:
-    """The next of 1, 2, 2.5, 5 and 10 times a power of ten."""
+    """Rounds up to 1, 2, 2.5, 5 or 10 times a power of ten."""
     if value < _SMALLEST:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

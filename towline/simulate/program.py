@@ -1,4 +1,4 @@
-"""One run: a control plane, agents, the scenarios in their order, then all is taken away again."""
+"""Runs scenarios in order against a control plane with agents, and cleans up."""
 
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
@@ -23,33 +23,36 @@ _AGENTS_A_PROCESS = 700
 
 
 def ordered(names: Sequence[str]) -> list[str]:
-    """Scenarios in the order in which they can be played. Invalid: one is not known."""
+    """Sorts scenarios in the order they must run. Invalid: unknown scenario."""
     for name in names:
         if name not in SCENARIOS:
-            raise Invalid(f"{name!r} is no scenario: {', '.join(SCENARIOS)}", field="scenario")
+            raise Invalid(
+                f"unknown scenario {name!r}; expected one of {', '.join(SCENARIOS)}",
+                field="scenario",
+            )
     return [name for name in SCENARIOS if name in names]
 
 
 def checked(plan: Plan, processes: int | None) -> int:
-    """How many processes hold the agents. Invalid: too many of something, or no recording."""
+    """Validates a plan; returns the number of processes for agents. Raises Invalid."""
     if not 2 <= plan.clusters <= MOST_CLUSTERS:
-        raise Invalid(f"2 to {MOST_CLUSTERS:,} clusters can be simulated", field="clusters")
+        raise Invalid(f"must be 2 to {MOST_CLUSTERS:,} clusters", field="clusters")
     if not 1 <= plan.seconds <= 3600:
-        raise Invalid("1 to 3600 seconds can be watched", field="seconds")
+        raise Invalid("must be 1 to 3600 seconds", field="seconds")
     if not 1 <= plan.noise <= 10_000:
-        raise Invalid("1 to 10000 reports a second can be made", field="noise")
+        raise Invalid("must be 1 to 10000 reports per second", field="noise")
     if plan.churn is not None:
         read(plan.churn)
     count = processes or 2 + plan.clusters // _AGENTS_A_PROCESS
     if not 2 <= count <= MOST_PROCESSES:
-        raise Invalid(f"2 to {MOST_PROCESSES} processes can be started", field="processes")
+        raise Invalid(f"must be 2 to {MOST_PROCESSES} processes", field="processes")
     return count
 
 
 async def run(
     names: Sequence[str], plan: Plan, processes: int | None, hub: Hub | None, say: Say
 ) -> list[Outcome]:
-    """Play the scenarios against `hub`, or against a control plane of the run's own."""
+    """Runs the scenarios against `hub`, or against a temporary control plane."""
     wanted, count = ordered(names), checked(plan, processes)
     outcomes = []
     async with stage_for(plan, count, hub, say) as stage:
@@ -67,7 +70,7 @@ async def run(
 async def stage_for(
     plan: Plan, processes: int, hub: Hub | None, say: Say
 ) -> AsyncGenerator[Stage, None]:
-    """A stage without agents; what was made for it is gone afterwards."""
+    """Creates a stage without agents; cleans up after the block."""
     async with AsyncExitStack() as ends:
         folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="towline-crowds-")))
         own = None

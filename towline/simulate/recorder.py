@@ -1,4 +1,4 @@
-"""Records the churn of a real cluster: what an agent there would tell of its workloads."""
+"""Records the churn of a real cluster: changes of workloads that an agent would report."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -33,10 +33,10 @@ _BRIEFEST_S = 0.001
 
 @dataclass(slots=True)
 class Recorder:
-    """Takes sightings, and keeps which of them an agent would tell of.
+    """Records the changes that an agent would report.
 
-    What is there at the beginning is no change. An object that has gone and comes again under its
-    name is the same one. More than `MOST_CHANGES` are not kept: the recording ends with the last.
+    Existing objects at the start are not changes. An object that is deleted and created again
+    under its name keeps its number. The recording ends after `MOST_CHANGES` changes.
     """
 
     clock: Clock
@@ -48,28 +48,28 @@ class Recorder:
     _known: dict[ObjectKey, Component] = field(default_factory=dict)
 
     def take(self, sighting: Sighting) -> None:
-        """As `syncagent.ports.Sink`."""
+        """See `syncagent.ports.Sink`."""
         match sighting:
             case Seen(api, live):
                 self._seen(api, live)
             case Gone(api, live):
                 self._gone(api, ref_of(live).key)
             case Relisted(api, _, keys):
-                missed = [one for one in self._known if one[:2] == (api.group, api.kind)]
+                missed = [key for key in self._known if key[:2] == (api.group, api.kind)]
                 for key in missed:
                     if key not in keys:
                         self._gone(api, key)
                 self.listed.add(api)
             case Unlisted(api, _, reason):
-                self.refused = f"{api} cannot be listed: {reason}"
+                self.refused = f"cannot list {api}: {reason}"
 
     def begin(self) -> None:
-        """What has come until now is the beginning."""
+        """Starts the recording; drops earlier changes."""
         self.began = self.clock.monotonic()
         self.changes.clear()
 
     def recording(self) -> Recording:
-        """All of it until now."""
+        """Returns the recording until now."""
         full = len(self.changes) >= MOST_CHANGES
         seconds = self.changes[-1].at if full else self._elapsed()
         return Recording(max(seconds, _BRIEFEST_S), len(self._known), tuple(self.changes))
@@ -86,12 +86,12 @@ class Recorder:
         if component is not None:
             self._note(api, key, component, gone=True)
 
-    def _note(self, api: Api, key: ObjectKey, one: Component, *, gone: bool = False) -> None:
+    def _note(self, api: Api, key: ObjectKey, component: Component, *, gone: bool = False) -> None:
         number = self._numbers.setdefault(key, len(self._numbers))
         if len(self.changes) < MOST_CHANGES:
             kind = f"{api.group_version}/{api.kind}"
             at = self._elapsed()
-            change = Change(at=at, object=number, kind=kind, health=one.health, gone=gone)
+            change = Change(at=at, object=number, kind=kind, health=component.health, gone=gone)
             self.changes.append(change)
 
     def _elapsed(self) -> float:
@@ -100,9 +100,9 @@ class Recorder:
 
 @asynccontextmanager
 async def recording(access: Access, clock: Clock) -> AsyncGenerator[Recorder]:
-    """A recorder of all workloads of a cluster, from the time at which it has seen them all on.
+    """Starts a recorder of all workloads of a cluster, after it has listed them once.
 
-    Unavailable: the API server cannot be reached, or refuses to list them.
+    Unavailable: the API server is not reachable, or denies listing.
     """
     recorder, watches = Recorder(clock), Tasks("record churn")
     client = KubeClient(access, clock)
@@ -125,6 +125,6 @@ async def _until_listed(recorder: Recorder, clock: Clock) -> None:
         if recorder.refused:
             raise Unavailable(recorder.refused)
         if clock.monotonic() - began > _LISTED_S:
-            missing = ", ".join(str(one) for one in WORKLOADS if one not in recorder.listed)
-            raise Unavailable(f"not listed within {_LISTED_S:.0f} s: {missing}")
+            missing = ", ".join(str(kind) for kind in WORKLOADS if kind not in recorder.listed)
+            raise Unavailable(f"timed out after {_LISTED_S:.0f} s while listing {missing}")
         await clock.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What was found, for people, for programs, and as one file with plots."""
+"""Reports of outcomes: table rows, JSON and an HTML page with plots."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,54 +18,55 @@ _WORDS = {True: "met", False: "missed", None: ""}
 
 
 def rows(outcomes: Sequence[Outcome]) -> list[Json]:
-    """One row a figure."""
+    """Returns one row per figure."""
     return [
         {
-            "scenario": one.scenario,
+            "scenario": outcome.scenario,
             "figure": figure.name,
             "value": f"{figure.value:,.4g} {figure.unit}".strip(),
-            "goal": "" if figure.goal is None else f"{figure.goal:g} at most",
+            "goal": "" if figure.goal is None else f"≤ {figure.goal:g}",
             "ok": _WORDS[figure.ok],
         }
-        for one in outcomes
-        for figure in one.figures
+        for outcome in outcomes
+        for figure in outcome.figures
     ]
 
 
 def document(outcomes: Sequence[Outcome], after: Forecast | None) -> Json:
-    """All of it, for programs."""
-    scenarios = [asdict(one) for one in outcomes]
+    """Converts outcomes and forecast to JSON values."""
+    scenarios = [asdict(outcome) for outcome in outcomes]
     return {"scenarios": scenarios, "forecast": as_json(after) if after else None}
 
 
 def html(title: str, outcomes: Sequence[Outcome], after: Forecast | None) -> str:
-    """One page that needs nothing else."""
+    """Formats a self-contained HTML page."""
     parts = [
         f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title>",
         f"<style>{_STYLE}</style><h1>{escape(title)}</h1>",
     ]
     if after is not None:
         parts += [f"<p><b>{escape(after.answer)}</b></p>", _grounds(after)]
-    for one in outcomes:
-        parts += [f"<h2>{escape(one.scenario)}</h2>", _table(one.figures)]
-        parts += [svg(curve) for curve in one.curves]
+    for outcome in outcomes:
+        parts += [f"<h2>{escape(outcome.scenario)}</h2>", _table(outcome.figures)]
+        parts += [svg(curve) for curve in outcome.curves]
     return "\n".join(parts) + "\n"
 
 
 def _table(figures: Sequence[Figure]) -> str:
     lines = [
-        f"<tr><td>{escape(one.name)}<td class=n>{one.value:,.4g} {escape(one.unit)}"
-        f"<td>{'' if one.goal is None else f'{one.goal:g} at most'}"
-        f"<td class={'no' if one.ok is False else 'yes'}>{_WORDS[one.ok]}"
-        for one in figures
+        f"<tr><td>{escape(figure.name)}<td class=n>{figure.value:,.4g} {escape(figure.unit)}"
+        f"<td>{'' if figure.goal is None else f'≤ {figure.goal:g}'}"
+        f"<td class={'no' if figure.ok is False else 'yes'}>{_WORDS[figure.ok]}"
+        for figure in figures
     ]
     return "<table>" + "\n".join(lines) + "</table>"
 
 
 def _grounds(after: Forecast) -> str:
     lines = [
-        f"<tr><td>{escape(one.need)}<td class=n>{one.value:,.4g}<td>of {one.limit:,.4g} {one.unit}"
-        f"<td>enough for {one.most:,}"
-        for one in after.grounds
+        f"<tr><td>{escape(ground.need)}<td class=n>{ground.value:,.4g}"
+        f"<td>of {ground.limit:,.4g} {ground.unit}"
+        f"<td>enough for {ground.most:,} clusters"
+        for ground in after.grounds
     ]
     return "<table>" + "\n".join(lines) + "</table>"

@@ -1,4 +1,4 @@
-"""What is played, and what it shows. Each takes the stage as the one before has left it."""
+"""Scenarios of the simulator. Each one continues with the stage of the previous one."""
 
 import asyncio
 import signal
@@ -22,17 +22,17 @@ _HOUR = 3600.0
 
 
 async def onboard(stage: Stage) -> Outcome:
-    """All clusters are registered and connect at once."""
+    """Registers and connects all clusters at once."""
     figures = await _joined(stage, stage.plan.clusters)
     if not figures:
-        raise Invalid("onboard comes before scenarios that need agents")
+        raise Invalid("onboard must run before scenarios that need agents")
     return Outcome("onboard", figures)
 
 
 async def idle(stage: Stage) -> Outcome:
-    """Nothing happens, with a twentieth, a quarter, half and all of the clusters.
+    """Measures 5 %, 25 %, 50 % and 100 % of the clusters without any changes.
 
-    The last half of them is onboarded at once.
+    The last half connects at once.
     """
     sizes = sorted({max(1, round(stage.plan.clusters * part)) for part in _STEPS})
     start = stage.hub.gauge.read()
@@ -52,7 +52,7 @@ async def idle(stage: Stage) -> Outcome:
     figures = [
         Figure("idle agent, control plane's CPU", each[-1][1], "mCPU", 1.0),
         Figure("idle agent, control plane's memory", 1000 * line_through(memory)[1], "kB", 250.0),
-        Figure("idle agent, bytes an hour", hourly / 1000, "kB", 200.0),
+        Figure("idle agent, bytes per hour", hourly / 1000, "kB", 200.0),
         *joined,
     ]
     curves = [
@@ -63,7 +63,7 @@ async def idle(stage: Stage) -> Outcome:
 
 
 async def commit(stage: Stage) -> Outcome:
-    """One commit changes a service in every cluster."""
+    """Changes a service in every cluster with one commit."""
     first = await stage.deploy()
     before = stage.hub.gauge.read().cpu
     stage.say(f"committing to {stage.size} clusters")
@@ -74,20 +74,20 @@ async def commit(stage: Stage) -> Outcome:
         Figure(f"commit to all of {stage.size}, acknowledged", max(took), "s", 10.0),
         Figure("commit to all, p50", percentile(took, 0.5), "s"),
         Figure("commit to all, p95", percentile(took, 0.95), "s"),
-        Figure("commit to all, control plane's CPU a cluster", 1000 * used / stage.size, "ms"),
+        Figure("commit to all, control plane's CPU per cluster", 1000 * used / stage.size, "ms"),
     ]
     lines = {"acknowledged": summed_up(took)}
     return Outcome("commit", figures, [Curve("Commit to all", "seconds", "% of clusters", lines)])
 
 
 async def noisy(stage: Stage) -> Outcome:
-    """One agent tells of drift all the time; how long do the others' reports take?
+    """Measures report latencies while one agent reports drift continuously.
 
-    It is another one in each round, with nothing told yet: its first burst counts, too.
+    Each round uses another, fresh agent, so that its first burst counts too.
     """
     loud = stage.crowds[0]
     names = cycle(loud.names)
-    stage.say(f"one agent tells of {stage.plan.noise:.0f} changes a second, now and then")
+    stage.say(f"one agent reports {stage.plan.noise:.0f} changes per second, with pauses")
 
     @asynccontextmanager
     async def talking() -> AsyncGenerator[None]:
@@ -102,18 +102,18 @@ async def noisy(stage: Stage) -> Outcome:
 
     found = await compared(stage, talking)
     figures = [
-        *found.figures("beside a noisy one"),
-        Figure("control plane's CPU for the noisy one", found.cpu, "mCPU"),
+        *found.figures("with a noisy agent"),
+        Figure("control plane's CPU for the noisy agent", found.cpu, "mCPU"),
     ]
     return Outcome("noisy", figures, [found.curve()])
 
 
 async def churn(stage: Stage) -> Outcome:
-    """All agents tell of what was recorded in a real cluster; what does it cost, who waits?"""
+    """Measures costs and report latencies while all agents replay a recording."""
     if stage.plan.churn is None:
-        raise Invalid("scenario churn plays a recording: give --churn", field="churn")
+        raise Invalid("scenario churn needs a recording: set --churn", field="churn")
     await stage.deploy()
-    stage.say(f"all clusters play {stage.plan.churn}, now and then")
+    stage.say(f"all clusters replay {stage.plan.churn}, with pauses")
     told, took = 0, 0.0
 
     @asynccontextmanager
@@ -128,15 +128,15 @@ async def churn(stage: Stage) -> Outcome:
 
     found = await compared(stage, playing)
     figures = [
-        Figure("churn, changes told a second", told / took, ""),
-        Figure("churn, control plane's CPU an agent", found.cpu / stage.size, "mCPU"),
-        *found.figures("beside churn"),
+        Figure("churn, changes reported per second", told / took, ""),
+        Figure("churn, control plane's CPU per agent", found.cpu / stage.size, "mCPU"),
+        *found.figures("during churn"),
     ]
     return Outcome("churn", figures, [found.curve()])
 
 
 async def hung(stage: Stage) -> Outcome:
-    """30 % of the agents accept everything and answer nothing; do the others notice?"""
+    """Measures report latencies while 30 % of the agents accept data but never respond."""
 
     async def stand_still() -> None:
         stage.crowds[0].hang()
@@ -146,7 +146,7 @@ async def hung(stage: Stage) -> Outcome:
 
 
 async def slow(stage: Stage) -> Outcome:
-    """30 % of the agents read a tenth of the time; do the others notice?"""
+    """Measures report latencies while 30 % of the agents read 10 % of the time."""
     rest, awake = _SLOW_DUTY
 
     async def stop_and_go() -> None:
@@ -160,7 +160,7 @@ async def slow(stage: Stage) -> Outcome:
 
 
 async def flapping(stage: Stage) -> Outcome:
-    """Each second a twentieth of all connections is cut; in the end all are there again."""
+    """Closes 5 % of all connections every second, then waits until all agents are back."""
     before = stage.hub.gauge.read().cpu
     stage.say(f"cutting {_FLAP_SHARE:.0%} of all connections every second")
     began, cuts, linked = time.monotonic(), 0, []
@@ -173,14 +173,14 @@ async def flapping(stage: Stage) -> Outcome:
     figures = [
         Figure("connections cut", float(cuts), ""),
         Figure("all linked again after the last cut", back, "s"),
-        Figure("flapping, control plane's CPU a cut", 1000 * used / max(cuts, 1), "ms"),
+        Figure("flapping, control plane's CPU per cut", 1000 * used / max(cuts, 1), "ms"),
     ]
     curve = Curve("Linked while connections are cut", "seconds", _LINKED, {"linked": linked})
     return Outcome("flapping", figures, [curve])
 
 
 async def storm(stage: Stage) -> Outcome:
-    """The control plane is killed and comes back (else all connections are cut at once)."""
+    """Kills and restarts the control plane; an existing one only loses all connections."""
     if stage.own is not None:
         stage.say("killing the control plane")
         await asyncio.to_thread(stage.own.stop, signal.SIGKILL)
@@ -211,7 +211,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 async def _joined(stage: Stage, size: int) -> list[Figure]:
-    """Let clusters register and connect until there are so many; nothing if there are."""
+    """Registers and connects clusters up to `size`; returns no figures if none were missing."""
     before, more = stage.hub.gauge.read(), size - stage.size
     if more <= 0:
         return []
@@ -219,12 +219,12 @@ async def _joined(stage: Stage, size: int) -> list[Figure]:
     used = stage.hub.gauge.read().cpu - before.cpu
     return [
         Figure(f"connect {more} agents", took, "s", 10.0),
-        Figure("register and connect, control plane's CPU a cluster", 1000 * used / more, "ms"),
+        Figure("register and connect, control plane's CPU per cluster", 1000 * used / more, "ms"),
     ]
 
 
 async def _at_rest(stage: Stage) -> tuple[float, int, int]:
-    """CPU seconds and bytes up and down of the time that the plan gives."""
+    """Measures CPU seconds, bytes sent and bytes received for the plan's duration."""
     before, (sent, received) = stage.hub.gauge.read(), await stage.traffic()
     await asyncio.sleep(stage.plan.seconds)
     after, (now_sent, now_received) = stage.hub.gauge.read(), await stage.traffic()
@@ -234,9 +234,9 @@ async def _at_rest(stage: Stage) -> tuple[float, int, int]:
 async def _disturbed(
     stage: Stage, name: str, text: str, disturb: Callable[[], Awaitable[None]]
 ) -> Outcome:
-    """What quiet agents' reports take while others are disturbed, and while they are not."""
+    """Compares report latencies of quiet agents with and without disturbed agents."""
     backs: list[float] = []
-    stage.say(f"{text}, now and then")
+    stage.say(f"{text}, with pauses")
 
     @asynccontextmanager
     async def disturbing() -> AsyncGenerator[None]:
@@ -250,8 +250,8 @@ async def _disturbed(
         backs.append(await stage.until_linked())
 
     found = await compared(stage, disturbing)
-    figures = found.figures(f"beside {name} ones")
-    figures.append(Figure(f"{name} ones are back", max(backs), "s"))
+    figures = found.figures(f"with {name} agents")
+    figures.append(Figure(f"{name} agents reconnected after", max(backs), "s"))
     return Outcome(name, figures, [found.curve()])
 
 

@@ -1,4 +1,4 @@
-"""What scenarios play on: a control plane, clusters registered there, their agents in processes."""
+"""Stage of the scenarios: control plane, registered clusters, and processes with agents."""
 
 import asyncio
 import time
@@ -22,8 +22,11 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How large and how long; `noise` are reports a second of one agent, times are in seconds,
-    `churn` is a recording."""
+    """Size and duration of a run.
+
+    `seconds`, `patience`: seconds. `noise`: reports per second of the noisy agent. `churn`: path of
+    a recording.
+    """
 
     clusters: int = 100
     seconds: float = 20.0
@@ -34,7 +37,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Stage:
-    """Agents of `crowds[0]` are those that may be slow or hang: `HUNG_SHARE` of all."""
+    """State of a run. Scenarios disturb only the agents of `crowds[0]`, `HUNG_SHARE` of all."""
 
     hub: Hub
     fleet: Fleet
@@ -48,16 +51,16 @@ class Stage:
 
     @property
     def size(self) -> int:
-        """How many agents there are."""
+        """Number of agents."""
         return len(self.fleet.clusters)
 
     @property
     def quiet(self) -> list[str]:
-        """Agents that no scenario disturbs."""
+        """Ids of agents that no scenario disturbs."""
         return [name for crowd in self.crowds[1:] for name in crowd.names]
 
     async def grow(self, size: int) -> float:
-        """Register and connect clusters until there are so many; seconds to connect them.
+        """Registers and connects clusters up to `size`; returns the seconds to connect.
 
         Unavailable: some did not connect in time.
         """
@@ -66,7 +69,7 @@ class Stage:
             return 0.0
         self.say(f"registering {more} clusters")
         made = await asyncio.to_thread(self.fleet.register, more)
-        agents = [{"id": one["id"], "token": one["deployToken"]} for one in made]
+        agents = [{"id": cluster["id"], "token": cluster["deployToken"]} for cluster in made]
         self.say(f"connecting {more} agents")
         began = time.monotonic()
         await asyncio.gather(
@@ -82,44 +85,44 @@ class Stage:
         return took
 
     async def look(self, crowds: Collection[Crowd] = ()) -> list[Json]:
-        """What the processes say of their agents."""
-        return await asyncio.gather(*(one.ask("look") for one in crowds or self.crowds))
+        """Asks the processes for the state of their agents."""
+        return await asyncio.gather(*(crowd.ask("look") for crowd in crowds or self.crowds))
 
     async def traffic(self) -> tuple[int, int]:
-        """Bytes up and down over all connections."""
-        said = await asyncio.gather(*(one.ask("traffic") for one in self.crowds))
+        """Bytes sent and received over all connections."""
+        said = await asyncio.gather(*(crowd.ask("traffic") for crowd in self.crowds))
         return total(said, "sent"), total(said, "received")
 
     async def cut(self, share: float) -> int:
-        """End a share of all connections; how many."""
+        """Closes a share of all connections; returns the number."""
         return total(
-            await asyncio.gather(*(one.ask("cut", share=share) for one in self.crowds)), "cut"
+            await asyncio.gather(*(crowd.ask("cut", share=share) for crowd in self.crowds)), "cut"
         )
 
     async def churn(self, file: Path | None) -> int:
-        """Let all agents play a recording from now on, None: no longer; changes told before."""
-        asked = (one.ask("churn", file=str(file or "")) for one in self.crowds)
+        """Starts replaying a recording; None stops it. Returns the changes reported before."""
+        asked = (crowd.ask("churn", file=str(file or "")) for crowd in self.crowds)
         return total(await asyncio.gather(*asked), "changes")
 
     async def probe(self, seconds: float, rate: float = 30.0) -> list[float]:
-        """Seconds from a report of a quiet agent to its acknowledgement, several times a second."""
+        """Measures seconds from report to acknowledgement of `rate` quiet agents per second."""
         crowds = self.crowds[1:]
         said = await asyncio.gather(
             *(
-                one.ask("probe", agents=one.names, seconds=seconds, rate=rate / len(crowds))
-                for one in crowds
+                crowd.ask("probe", agents=crowd.names, seconds=seconds, rate=rate / len(crowds))
+                for crowd in crowds
             )
         )
-        return [took for one in said for took in one["took"]]
+        return [took for answer in said for took in answer["took"]]
 
     async def until_linked(self) -> float:
-        """Wait until every agent is linked; the seconds that took. Unavailable: some are not."""
+        """Waits until every agent is connected; returns the seconds. Raises Unavailable."""
         return (await self.returning())[-1][0]
 
     async def returning(self) -> list[tuple[float, float]]:
-        """Seconds from now on and per cent of the agents linked then, until all are.
+        """Returns seconds and per cent of connected agents, until all are connected.
 
-        Unavailable: some are not in time.
+        Unavailable: not all connected in time.
         """
         began, seen = time.monotonic(), []
         while True:
@@ -128,17 +131,17 @@ class Stage:
             if part >= 100:
                 return seen
             if seen[-1][0] > self.plan.patience:
-                raise Unavailable(f"not all agents were linked within {self.plan.patience:.0f} s")
+                raise Unavailable(f"not all agents connected within {self.plan.patience:.0f} s")
             await asyncio.sleep(_LOOK_S)
 
     async def linked(self) -> float:
-        """Per cent of the agents that are linked now."""
+        """Per cent of the agents that are connected now."""
         return 100 * total(await self.look(), "linked") / max(self.size, 1)
 
     async def deploy(self) -> float:
-        """A service in each cluster, carried out and told of; the seconds. Invalid: no git."""
+        """Deploys a service to each cluster; returns the seconds until all reported it."""
         if self.hub.git is None:
-            raise Invalid("this scenario commits to git: it needs a control plane of its own")
+            raise Invalid("this scenario commits to Git: run it without --url")
         if self.deployed == self.size:
             return 0.0
         if not self.fleet.repository_id:
@@ -147,26 +150,26 @@ class Stage:
         self.say(f"deploying a service to {len(new)} clusters")
         began = time.monotonic()
         await asyncio.to_thread(self.fleet.deploy, new)
-        await self.told({one["id"] for one in new}, began, self.crowds)
+        await self.told({service["id"] for service in new}, began, self.crowds)
         self.deployed = self.size
         return time.monotonic() - began
 
     async def commit(
         self, names: Collection[str] = (), crowds: Collection[Crowd] = ()
     ) -> list[float]:
-        """Commit to all; seconds until each of `names` (all) has told that it has it.
+        """Commits to all; returns the seconds until each of `names` (default: all) reported it.
 
-        With `crowds`, only those processes are asked. Unavailable: it takes too long.
+        `crowds`: ask only these processes. Unavailable: it takes too long.
         """
         await self.look(crowds)
-        wanted = set(names) or {one["id"] for one in self.fleet.clusters}
+        wanted = set(names) or {cluster["id"] for cluster in self.fleet.clusters}
         await asyncio.to_thread(self.fleet.commit, next(self.versions))
         began = time.monotonic()
         await asyncio.to_thread(self.fleet.hint)
         return await self.told(wanted, began, crowds or self.crowds)
 
     async def told(self, wanted: set[str], began: float, crowds: Collection[Crowd]) -> list[float]:
-        """Wait until all of `wanted` have told of something new; seconds since `began`.
+        """Waits until all of `wanted` report a new state; returns seconds since `began`.
 
         Unavailable: it takes too long.
         """
@@ -174,16 +177,16 @@ class Stage:
         while wanted - told.keys():
             if time.monotonic() - began > self.plan.patience:
                 raise Unavailable(
-                    f"{len(wanted - told.keys())} of {len(wanted)} clusters did not follow within "
+                    f"{len(wanted - told.keys())} of {len(wanted)} clusters did not report within "
                     f"{self.plan.patience:.0f} s"
                 )
             await asyncio.sleep(_LOOK_S)
             for said in await self.look(crowds):
-                told |= {one[0]: one[5] - began for one in said["settled"]}
+                told |= {row[0]: row[5] - began for row in said["settled"]}
         return [told[name] for name in wanted]
 
     def _spread(self, agents: list[dict[str, str]]) -> list[list[dict[str, str]]]:
-        """The agents of each process."""
+        """Distributes agents to processes."""
         first = round(len(agents) * HUNG_SHARE)
         others = len(self.crowds) - 1
         rest = agents[first:]

@@ -6,794 +6,1411 @@ const typed = <Result, Variables extends Record<string, unknown>>(text: string) 
 type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
+/** State of an access request. */
 export type AccessRequestState =
+  /** Nobody has decided yet. */
   | 'PENDING'
+  /** Approved. The role is bound until `expiresAt`. */
   | 'APPROVED'
+  /** Denied. */
   | 'REFUSED'
+  /** Approved first and revoked later. */
   | 'REVOKED';
 
+/** Fields of a token. */
 export type AccessTokenAttributes = {
+  /** Display name. */
   name: string;
+  /** Lifetime in days. Default: 90. Limit: 366. */
   expiresInDays?: number | null | undefined;
+  /** Limits of the token. Default: all permissions of its owner. Limit: 20. */
   scopes?: Array<TokenScopeAttributes> | null | undefined;
 };
 
+/** Source of a cluster's service definitions: the control plane, or the cluster itself. */
 export type AgentMode =
+  /** The control plane defines the services. */
   | 'MANAGED'
+  /** Objects in the cluster define the services. The control plane only displays them. */
   | 'AUTONOMOUS';
 
+/** Kind of an audit row. Each kind has its own chain and its own retention. */
 export type AuditKind =
+  /** A mutation of the API. */
   | 'CHANGE'
+  /** A sign-in, a sign-out or the use of a token. */
   | 'SIGN_IN'
+  /** A proxied request to the Kubernetes API of a cluster. */
   | 'REQUEST'
+  /** An action of an agent. */
   | 'AGENT';
 
-/** Rows that fit all that is given. `action` may end in `*`; `target` is a name or an id; `until` is not included. */
+/** Filter for audit rows. A row must match every given field. */
 export type AuditLogFilter = {
+  /** Exact actor. Limit: 320 characters. */
   actor?: string | null | undefined;
+  /** Exact action, or a prefix followed by `*`. Limit: 320 characters. */
   action?: string | null | undefined;
+  /** Name or ID of the resource. Limit: 320 characters. */
   target?: string | null | undefined;
+  /** ID of the cluster. */
   clusterId?: string | null | undefined;
+  /** Only allowed, or only denied actions. */
   verdict?: AuditVerdict | null | undefined;
+  /** Kind of row. */
   kind?: AuditKind | null | undefined;
+  /** Start of the time range, included. */
   since?: string | null | undefined;
+  /** End of the time range, excluded. */
   until?: string | null | undefined;
 };
 
+/** Outcome of the authorization of a request. */
 export type AuditVerdict =
+  /** The action was authorized. */
   | 'ALLOWED'
+  /** The action was denied. */
   | 'REFUSED';
 
+/** Authentication method in the terms of compatible clients. See `RepositorySignIn` for all methods. */
 export type AuthMethod =
+  /** Username and password, or a token. */
   | 'BASIC'
+  /** An SSH key. */
   | 'SSH';
 
+/** The built-in roles, weakest first. */
 export type BuiltInRole =
+  /** Reads everything in its scope except audit rows. */
   | 'VIEWER'
+  /** Reads and changes everything in its scope except access rights. */
   | 'EDITOR'
+  /** Has every permission in its scope, access rights included. */
   | 'ADMIN';
 
+/** Kind of change to an object. */
 export type ChangeKind =
+  /** The object is new. */
   | 'ADDED'
+  /** The object is gone. */
   | 'REMOVED'
+  /** Fields of the object differ. */
   | 'CHANGED';
 
+/** Fields of a cluster to register. */
 export type ClusterAttributes = {
+  /** Display name. */
   name: string;
+  /** Unique short name. Default: derived from `name`. */
   handle?: string | null | undefined;
+  /** ID of the project. Default: the default project. */
   projectId?: string | null | undefined;
+  /** True refuses deletion. Default: false. */
   protect?: boolean | null | undefined;
+  /** Free-form metadata, a JSON object. */
   metadata?: string | null | undefined;
+  /** Tags, used by selectors. Limit: 64. */
   tags?: Array<TagAttributes> | null | undefined;
+  /** Users and groups with the role `viewer` on the cluster. Limit: 500. */
   readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Users and groups with the role `editor` on the cluster. Limit: 500. */
   writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
 };
 
+/** Kubernetes distribution of a cluster. */
 export type ClusterDistro =
+  /** Any other distribution. */
   | 'GENERIC'
+  /** Amazon Elastic Kubernetes Service. */
   | 'EKS'
+  /** Azure Kubernetes Service. */
   | 'AKS'
+  /** Google Kubernetes Engine. */
   | 'GKE'
+  /** Rancher Kubernetes Engine. */
   | 'RKE'
+  /** K3s. */
   | 'K3S'
+  /** Red Hat OpenShift. */
   | 'OPENSHIFT';
 
+/** Connection state of a cluster's agent. */
 export type ClusterHealth =
+  /** The agent reported within the last 5 minutes. */
   | 'CONNECTED'
+  /** The last report of the agent is older than 5 minutes. */
   | 'SILENT'
+  /** No agent has ever connected. */
   | 'NEVER';
 
+/** Progress of a job; the last three phases are final. */
 export type ClusterJobPhase =
+  /** The agent has not started the job yet. */
   | 'PENDING'
+  /** The job is running. */
   | 'RUNNING'
+  /** The job completed. This phase is final. */
   | 'SUCCEEDED'
+  /** The job failed or timed out. This phase is final. */
   | 'FAILED'
+  /** Somebody cancelled the job. This phase is final. */
   | 'CANCELLED';
 
+/** Conditions on clusters. A condition that is null or absent stays as it is. */
 export type ClusterSelectorAttributes = {
+  /** Required tags. Limit: 64. */
   tags?: Array<TagAttributes> | null | undefined;
+  /** Required distribution. */
   distro?: ClusterDistro | null | undefined;
+  /** ID of the required project. */
   projectId?: string | null | undefined;
+  /** IDs of cluster groups. One of them is enough. Limit: 1,000. */
   groupIds?: Array<string> | null | undefined;
+  /** IDs of clusters that never match. Limit: 1,000. */
   ignoredClusterIds?: Array<string> | null | undefined;
 };
 
+/** Progress of a service with a commit. */
 export type CommitStanding =
+  /** The service is healthy with the commit. */
   | 'LIVE'
+  /** A later state is desired. */
   | 'SUPERSEDED'
+  /** The commit changes no file of the service. */
   | 'UNCHANGED'
+  /** A pipeline gate or a rollback keeps the commit back. */
   | 'HELD'
+  /** The commit is not rendered yet, or rendering failed. */
   | 'RENDERING'
+  /** The agent has not received the desired state yet. */
   | 'OFFERING'
+  /** The agent is applying the desired state. */
   | 'APPLYING'
+  /** Deletions await a confirmation. */
   | 'CONFIRMING'
+  /** Applied, waiting for health. */
   | 'BECOMING_HEALTHY'
+  /** The service failed with the commit. */
   | 'FAILED';
 
+/** Health of one object, as the API names it. */
 export type ComponentState =
+  /** Healthy. */
   | 'RUNNING'
+  /** Not healthy yet. */
   | 'PENDING'
+  /** Failed. */
   | 'FAILED'
+  /** Suspended. */
   | 'PAUSED';
 
+/** A configuration value. */
 export type ConfigAttributes = {
+  /** Name of the value. */
   name: string;
+  /** The value. Null is an empty string. */
   value?: string | null | undefined;
 };
 
+/** A service context whose values the templates of a service may use. */
 export type ContextBindingAttributes = {
+  /** ID of the service context. */
   contextId: string;
 };
 
+/** Level of an override; later levels win. */
 export type ContextLayer =
+  /** All clusters of a project. */
   | 'PROJECT'
+  /** All clusters of a cluster group. Wins over the project. */
   | 'GROUP'
+  /** One cluster. Wins over its groups. */
   | 'CLUSTER';
 
+/** Values of a service context that differ for a project, cluster group or cluster. */
 export type ContextOverrideAttributes = {
+  /** Layer of the override. */
   layer: ContextLayer;
+  /** ID of the project, cluster group or cluster. */
   placeId: string;
+  /** JSON object with values by key. */
   configuration: string;
 };
 
+/** Precision of a count. */
 export type CountKind =
+  /** The count is exact. */
   | 'EXACT'
+  /** The count stopped at its limit; there may be more rows. */
   | 'AT_LEAST';
 
+/** A service in the same cluster that must be healthy first. */
 export type DependencyAttributes = {
+  /** Name of the service. */
   name: string;
 };
 
+/** Fields of matching objects that Towline ignores. Give `jsonPointers`, `managers` or both. An absent condition matches everything. */
 export type DiffNormalizerAttributes = {
+  /** API group. */
   group?: string | null | undefined;
+  /** Kind. */
   kind?: string | null | undefined;
+  /** Namespace. */
   namespace?: string | null | undefined;
+  /** Name. */
   name?: string | null | undefined;
+  /** JSON pointers of ignored fields (RFC 6901). Limit: 64. */
   jsonPointers?: Array<string> | null | undefined;
+  /** Field managers whose fields are ignored. Limit: 64. */
   managers?: Array<string> | null | undefined;
 };
 
+/** Digest of a service that an approver reviewed. */
 export type DigestAttributes = {
+  /** ID of the service. */
   serviceId: string;
+  /** Digest of the bundle. */
   digest: string;
 };
 
+/** Reaction of the agent to changes by others. */
 export type DriftPolicy =
+  /** Reverts the change. */
   | 'HEAL'
+  /** Reports the change and leaves it. */
   | 'REPORT'
+  /** Ignores the change. */
   | 'IGNORE';
 
+/** Kind of difference of a service between two moments. */
 export type FleetChangeKind =
+  /** The service had no desired state before and has one now. */
   | 'ADDED'
+  /** The service had a desired state before and has none now. */
   | 'REMOVED'
+  /** The desired state or the status of the service differs. */
   | 'CHANGED';
 
+/** Filter for services in the fleet map. A service must match every given field. */
 export type FleetFilter = {
+  /** States of services. */
   status?: Array<ServiceDeploymentStatus> | null | undefined;
+  /** ID of the cluster. */
   clusterId?: string | null | undefined;
+  /** ID of the project. */
   projectId?: string | null | undefined;
+  /** ID of the repository. */
   repositoryId?: string | null | undefined;
+  /** Tags of the cluster. All are required. Limit: 10. */
   tags?: Array<TagAttributes> | null | undefined;
+  /** Text to search for in service names and namespaces. Limit: 200 characters. */
   q?: string | null | undefined;
 };
 
+/** A calendar of release windows. */
 export type GateCalendarAttributes = {
+  /** IANA time zone, such as `Europe/Berlin`. Default: `UTC`. */
   zone?: string;
+  /** Windows in which releases pass. Default: always. Limit: 50. */
   hours?: Array<GateHoursAttributes> | null | undefined;
+  /** Dates without releases. Limit: 1,000. */
   holidays?: Array<string> | null | undefined;
+  /** Periods without releases. Limit: 1,000. */
   freezes?: Array<GatePeriodAttributes> | null | undefined;
 };
 
+/** A daily time window on some weekdays. */
 export type GateHoursAttributes = {
+  /** Weekdays as numbers from 0 (Monday) to 6 (Sunday). */
   weekdays: Array<number>;
+  /** Start of the window in local time. */
   begin: string;
+  /** End of the window in local time. An end before or at the start means the next day. */
   end: string;
 };
 
+/** A signed POST request whose response decides at a gate. Status 202, 409, 425, 429 and 503 mean "not yet". */
 export type GateHttpAttributes = {
+  /** URL of the endpoint. Limit: 2,000 characters. */
   url: string;
+  /** Required status. Default: 0, any status from 200 to 299. */
   status?: number;
+  /** Text that the body must contain. Default: none. */
   contains?: string;
+  /** Signing secret `whsec_…` (Standard Webhooks). Never returned. Null keeps the current one. */
   secret?: string | null | undefined;
 };
 
+/** A job that decides at a gate. */
 export type GateJobAttributes = {
+  /** Namespace of the job. */
   namespace: string;
+  /** JSON of a `batch/v1` Job or a `v1` Pod, which may contain `${release}`, `${commit}`, `${stage}` and `${steps.NAME.OUTPUT}`. Limit: 512 KiB. */
   manifest: string;
+  /** ID of the cluster. Default: the cluster of the target stage's first service. */
   clusterId?: string | null | undefined;
+  /** Timeout in seconds. Default: 3,600. Limit: 604,800. */
   timeoutSeconds?: number;
 };
 
+/** A PromQL query that decides at a gate. Give either `url`, or `clusterId` and `service`. */
 export type GateMetricAttributes = {
+  /** PromQL query. Limit: 10,000 characters. */
   query: string;
+  /** Threshold for the value. */
   threshold: number;
+  /** Comparison of the value with the threshold. Default: `AT_MOST`. */
   comparison?: MetricComparison;
+  /** URL of a Prometheus server that the control plane queries. */
   url?: string;
+  /** ID of the cluster whose agent queries Prometheus. */
   clusterId?: string | null | undefined;
+  /** Prometheus in that cluster, as `namespace/name:port`. */
   service?: string;
+  /** PromQL query for a baseline. The value is divided by it before the comparison. Default: none. */
   baseline?: string;
+  /** Meaning of several series. Default: `ALL`. */
   several?: MetricSeveral;
+  /** True if a query without series passes. Default: false. */
   emptyPasses?: boolean;
 };
 
+/** A period without releases. */
 export type GatePeriodAttributes = {
+  /** Start of the period. */
   begin: string;
+  /** End of the period. */
   end: string;
+  /** Reason shown to users. Default: none. */
   reason?: string;
 };
 
+/** State of a gate or of an automated check. */
 export type GateState =
+  /** The evaluation has not started. */
   | 'PENDING'
+  /** The evaluation is under way. */
   | 'RUNNING'
+  /** Passed. */
   | 'OPEN'
+  /** Rejected or failed. */
   | 'CLOSED';
 
+/** Kind of a gate. */
 export type GateType =
+  /** A quorum of people approves. */
   | 'APPROVAL'
+  /** The source stage stays healthy for some time. */
   | 'SOAK'
+  /** The calendar is open. */
   | 'WINDOW'
+  /** A Job or Pod in a cluster succeeds. */
   | 'JOB'
+  /** A PromQL query meets its threshold. */
   | 'METRIC'
+  /** An HTTP endpoint answers with success. */
   | 'HTTP'
+  /** Another service is healthy with a version in a range. */
   | 'VERSION'
+  /** A person confirms that the source stage is verified. */
   | 'MANUAL'
+  /** An external program answers. */
   | 'EXTERNAL'
+  /** A graph of steps passes. */
   | 'WORKFLOW';
 
+/** A version of another service that decides at a gate. */
 export type GateVersionAttributes = {
+  /** Name of the service in the clusters of the target stage. */
   service: string;
+  /** Version range in the syntax of npm, such as `^1.2` or `>=2 <3`. */
   range: string;
 };
 
+/** Fields of a Git repository. A field that is null or absent stays as it is. Secrets are never returned. */
 export type GitAttributes = {
+  /** URL: `https://…`, `ssh://…` or `user@host:path`. */
   url: string;
+  /** SSH private key, or private key of the GitHub App, in PEM. */
   privateKey?: string | null | undefined;
+  /** Passphrase of the SSH private key. */
   passphrase?: string | null | undefined;
+  /** Username for HTTPS. */
   username?: string | null | undefined;
+  /** Password or token for HTTPS. */
   password?: string | null | undefined;
+  /** Secret that signs push webhooks. */
   webhookSecret?: string | null | undefined;
+  /** URL of the repository for browsers. Stored only. */
   httpsPath?: string | null | undefined;
+  /** Template of links to files for browsers. Stored only. */
   urlFormat?: string | null | undefined;
+  /** Not supported. Present for compatibility. */
   decrypt?: boolean | null | undefined;
+  /** ID of the project. Default: the default project. */
   projectId?: string | null | undefined;
+  /** ID of the GitHub App. */
   appId?: string | null | undefined;
+  /** ID of the installation of the GitHub App. */
   installationId?: string | null | undefined;
+  /** URL of the GitHub API. Default: derived from `url`. */
   apiUrl?: string | null | undefined;
+  /** TLS client certificate in PEM. */
   clientCertificate?: string | null | undefined;
+  /** Key of the TLS client certificate in PEM. */
   clientKey?: string | null | undefined;
+  /** CA certificates of the server in PEM. Default: the system's. */
   authority?: string | null | undefined;
+  /** SSH host keys in the format of OpenSSH's `known_hosts`. */
   knownHosts?: string | null | undefined;
+  /** HTTP proxy: `http://[user:password@]host:port`. */
   proxy?: string | null | undefined;
+  /** ID of the cluster whose agent reaches the server. An empty string connects directly again. */
   viaClusterId?: string | null | undefined;
+  /** True fetches submodules, too. Default: false. */
   recurseSubmodules?: boolean | null | undefined;
 };
 
+/** A change to one file or folder. */
 export type GitFileAttributes = {
+  /** Kind of change. */
   kind: GitFileKind;
+  /** Path of the file or folder in the repository. Limit: 1,024 characters. */
   path: string;
+  /** IMAGE: name of the image without a tag. FIELD: image for `${tag}`. */
   image?: string;
+  /** FIELD: keys and indexes from the root of the document. Limit: 32. */
   field?: Array<string> | null | undefined;
+  /** FIELD and IMAGE: new value or tag. Default: `${tag}`. Limit: 2,000 characters. */
   value?: string;
+  /** FIELD: index of the document in the file, from 0. Default: 0. */
   document?: number;
+  /** FOLDER: folder to copy. */
   source?: string;
 };
 
+/** Kind of change to a file or folder. */
 export type GitFileKind =
+  /** Set the tag of an image wherever the file names it. */
   | 'IMAGE'
+  /** Set one field of a YAML or JSON document. */
   | 'FIELD'
+  /** Replace a folder by a copy of another one. */
   | 'FOLDER';
 
+/** Result of the last poll of a repository. */
 export type GitHealth =
+  /** The last poll succeeded. */
   | 'PULLABLE'
+  /** The last poll failed. */
   | 'FAILED';
 
+/** A folder at a Git ref. */
 export type GitRefAttributes = {
+  /** Branch, tag or commit. Limit: 255 characters. */
   ref: string;
+  /** Folder in the repository. Empty for its root. Limit: 1,024 characters. */
   folder: string;
 };
 
+/** Changes to files that become one commit. */
 export type GitWriteAttributes = {
+  /** Changes to files. Limit: 100. */
   changes: Array<GitFileAttributes>;
+  /** Direct commit, or pull or merge request. Default: `COMMIT`. */
   mode?: GitWriteMode;
+  /** Commit message with placeholders such as `${release}`, `${stage}` and `${pipeline}`. Limit: 2,000 characters. */
   message?: string | null | undefined;
+  /** Branch of the request, with the same placeholders. Default: `towline/${pipeline}/${stage}/${release}`. */
   branch?: string | null | undefined;
+  /** Author as `Name <mail>`. Default: `Towline <towline@localhost>`. */
   author?: string;
+  /** `github`, `gitlab` or `gitea`. Default: derived from the host name. */
   provider?: string;
 };
 
+/** Way in which a change reaches the branch. */
 export type GitWriteMode =
+  /** Push a commit to the branch itself. */
   | 'COMMIT'
+  /** Open a pull or merge request, which people merge. */
   | 'REQUEST';
 
+/** A condition on one field of an object. */
 export type HealthConditionAttributes = {
+  /** JSON pointer of the field (RFC 6901). */
   pointer: string;
+  /** Values that meet the condition. */
   anyOf: Array<string>;
 };
 
+/** A health rule for objects of one kind. The first rule with all conditions met determines the state. */
 export type HealthRuleAttributes = {
+  /** Kind of the objects. */
   kind: string;
+  /** State if all conditions are met. */
   state: ComponentState;
+  /** Conditions. Limit: 16. */
   conditions: Array<HealthConditionAttributes>;
+  /** API group of the objects. Default: the core group. */
   group?: string | null | undefined;
-  /** JSON pointer to the text that says why. */
+  /** JSON pointer of the field with the message for people. */
   message?: string | null | undefined;
 };
 
+/**
+ * Helm settings. The chart is a folder of the Git repository, or comes from `url` or `repositoryId`.
+ *
+ * A service without a Git repository follows new versions of its chart.
+ */
 export type HelmConfigAttributes = {
+  /** Values (YAML). They win over `valuesFiles`. */
   values?: string | null | undefined;
+  /** Values files, relative to the folder of the service. Later files win. */
   valuesFiles?: Array<string | null | undefined> | null | undefined;
+  /** Name of the chart. Default: the folder of the service is the chart. */
   chart?: string | null | undefined;
+  /** Version or npm version range. */
   version?: string | null | undefined;
+  /** URL of the chart repository, or `oci://…`. */
   url?: string | null | undefined;
+  /** Release name. Default: the name of the service. */
   release?: string | null | undefined;
+  /** True skips Helm hooks. Default: false. */
   ignoreHooks?: boolean | null | undefined;
+  /** True skips the folder `crds`. Default: false. */
   ignoreCrds?: boolean | null | undefined;
+  /** ID of the Helm repository. */
   repositoryId?: string | null | undefined;
-  /** Not taken: name the repository by `url` or `repositoryId`. */
+  /** Not supported. Use `url` or `repositoryId`. */
   repository?: NamespacedName | null | undefined;
 };
 
+/** Policy that selects an image tag. */
 export type ImageTagPolicy =
+  /** The highest semantic version in `range`. */
   | 'SEMVER'
+  /** The highest tag that `pattern` matches, compared by its first group. */
   | 'REGEX'
+  /** The tag with the most recently built image. */
   | 'NEWEST'
+  /** A fixed tag. A new digest counts as a new version. */
   | 'DIGEST';
 
+/** Identity and limits of role holders in clusters that they connect to. Limit: 500 names in all lists together. */
 export type KubernetesRightsAttributes = {
+  /** Kubernetes groups that the Kubernetes proxy impersonates. `system:` groups are rejected. */
   groups?: Array<string>;
+  /** Requests that the Kubernetes proxy forwards. An empty list forwards all. */
   rules?: Array<KubernetesRuleAttributes>;
+  /** Patterns of users and groups that holders may impersonate, such as `user:*@example.org` or `group:team-*`. */
   impersonate?: Array<string>;
+  /** Record the output of terminal sessions. */
   record?: boolean;
+  /** Record the input of terminal sessions, too. Requires `record`. */
   recordInput?: boolean;
 };
 
+/** Kubernetes API requests that match every list. An empty list matches everything, `*` any text. */
 export type KubernetesRuleAttributes = {
+  /** Kubernetes verbs, such as `get` or `create`. */
   verbs?: Array<string>;
+  /** API groups, such as `apps`. */
   groups?: Array<string>;
+  /** Resources, such as `deployments` or `pods/exec`. */
   resources?: Array<string>;
+  /** Namespaces. */
   namespaces?: Array<string>;
+  /** Object names. */
   names?: Array<string>;
 };
 
+/** Kustomize settings. */
 export type KustomizeAttributes = {
+  /** Folder of the kustomization, relative to the folder of the service. */
   path: string;
+  /** Not supported: true is rejected. Create a service from the chart instead. */
   enableHelm?: boolean | null | undefined;
 };
 
+/** Labels and annotations. */
 export type MetadataAttributes = {
+  /** JSON object with labels. */
   labels?: string | null | undefined;
+  /** JSON object with annotations. */
   annotations?: string | null | undefined;
 };
 
+/** A PromQL instant query that a new bundle must pass. */
 export type MetricCheckAttributes = {
+  /** Prometheus in the cluster, as `namespace/service:port`. Limit: 512 characters. */
   address: string;
+  /** PromQL query. Limit: 4,096 characters. */
   query: string;
+  /** Threshold for the value. */
   threshold: number;
+  /** Comparison of the value with the threshold. Default: `AT_MOST`. */
   comparison?: MetricComparison;
 };
 
+/** Comparison of a value with a threshold. NaN never meets it. */
 export type MetricComparison =
+  /** Less than the threshold. */
   | 'BELOW'
+  /** Less than or equal to the threshold. */
   | 'AT_MOST'
+  /** Greater than the threshold. */
   | 'ABOVE'
+  /** Greater than or equal to the threshold. */
   | 'AT_LEAST';
 
+/** Handling of several series: all must pass, one is enough, or it is an error. */
 export type MetricSeveral =
+  /** Every series must pass. */
   | 'ALL'
+  /** One series that passes is enough. */
   | 'ANY'
+  /** More than one series is an error. */
   | 'ERROR';
 
+/** A name in a namespace. Present for compatibility. */
 export type NamespacedName = {
+  /** Name. */
   name: string;
+  /** Namespace. */
   namespace: string;
 };
 
+/** An object in a cluster. */
 export type ObjectAttributes = {
+  /** Kind, such as `Deployment`. */
   kind: string;
+  /** Name. */
   name: string;
+  /** API group. Empty or null for the core group. */
   group?: string | null | undefined;
+  /** Namespace. Empty or null for a cluster-scoped object. */
   namespace?: string | null | undefined;
 };
 
+/** Length of the parts of a report. */
 export type Period =
+  /** One day. */
   | 'DAY'
+  /** Seven days. */
   | 'WEEK'
+  /** Thirty days. */
   | 'MONTH';
 
+/** Definition of a pipeline. */
 export type PipelineAttributes = {
+  /** Stages. Limit: 100. */
   stages: Array<PipelineStageAttributes>;
+  /** Edges between stages. Limit: 500. */
   edges?: Array<PipelineEdgeAttributes> | null | undefined;
+  /** ID of the project. Default: the default project. */
   projectId?: string | null | undefined;
+  /** True lets new commits start releases. Default: true. */
   onCommit?: boolean;
+  /** Triggers that start releases in addition to new commits. Limit: 50. */
   triggers?: Array<PipelineTriggerAttributes> | null | undefined;
 };
 
+/** An edge between two stages. */
 export type PipelineEdgeAttributes = {
+  /** Name of the source stage. */
   from: string;
+  /** Name of the target stage. */
   to: string;
+  /** Gates on the edge. Limit: 20. */
   gates?: Array<PipelineGateAttributes> | null | undefined;
 };
 
+/** A gate on an edge of a pipeline. */
 export type PipelineGateAttributes = {
+  /** Name, unique on the edge or in the workflow. Limit: 63 characters for steps, 255 for gates. */
   name: string;
+  /** APPROVAL: number of required approvals. Default: 1. Limit: 20. */
   quorum?: number | null | undefined;
+  /** APPROVAL: true keeps the author of the release from approving. Default: true. */
   notAuthor?: boolean | null | undefined;
+  /** APPROVAL: e-mail addresses of possible approvers. Default: everybody with the permission. Limit: 100. */
   people?: Array<string> | null | undefined;
+  /** APPROVAL: names of groups of possible approvers. Default: everybody with the permission. Limit: 100. */
   groups?: Array<string> | null | undefined;
+  /** SOAK: seconds for which the source stage must stay healthy. Limit: 7,776,000 (90 days). */
   soakSeconds?: number | null | undefined;
+  /** WAIT: seconds to wait. Limit: 7,776,000 (90 days). */
   waitSeconds?: number | null | undefined;
+  /** MANUAL: instructions for the person who confirms. Limit: 10,000 characters. */
   instructions?: string;
+  /** EXTERNAL: e-mail address of the account that answers. */
   account?: string;
+  /** EXTERNAL: secret `whsec_…` that signs answers. Never returned. Null keeps the current one. */
   secret?: string | null | undefined;
+  /** WINDOW: calendar of release windows. */
   calendar?: GateCalendarAttributes | null | undefined;
+  /** JOB: job to run. */
   job?: GateJobAttributes | null | undefined;
+  /** METRIC: query to evaluate. */
   metric?: GateMetricAttributes | null | undefined;
+  /** HTTP: endpoint to call. */
   http?: GateHttpAttributes | null | undefined;
+  /** VERSION: service and version range. */
   version?: GateVersionAttributes | null | undefined;
+  /** Timeout of one attempt in seconds. Default: 0, one hour for checks and none for people and calendars. Limit: 7,776,000. */
   timeoutSeconds?: number;
+  /** Maximum number of attempts. Default: 1. Limit: 20. */
   attempts?: number;
+  /** Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10. */
   backoffSeconds?: number;
+  /** Seconds between two polls of an undecided check. Default: 15. Limit: 3,600. */
   intervalSeconds?: number;
+  /** Kind of gate. It determines the fields that apply. */
   type: GateType;
+  /** WORKFLOW: steps of the workflow. Limit: 50, with at most one APPROVAL. */
   steps?: Array<PipelineStepAttributes> | null | undefined;
 };
 
+/** A stage of a pipeline. Give either `services` or `serviceNames`. */
 export type PipelineStageAttributes = {
+  /** Name, unique in the pipeline. Limit: 255 characters. */
   name: string;
+  /** Services of the stage. Limit: 1,000. */
   services?: Array<StageServiceAttributes> | null | undefined;
+  /** Names of services in the selected clusters. */
   serviceNames?: Array<string> | null | undefined;
+  /** Conditions on the clusters of `serviceNames`. Default: every cluster. */
   selector?: ClusterSelectorAttributes | null | undefined;
+  /** Rollout settings. Default: all services at once. */
   rollout?: StageRolloutAttributes | null | undefined;
+  /** Short form of `verification` with only `soakSeconds`. */
   verificationSeconds?: number | null | undefined;
+  /** Verification of new bundles. Default: none. */
   verification?: VerificationAttributes | null | undefined;
+  /** Changes to write for each release. Default: none. */
   git?: GitWriteAttributes | null | undefined;
+  /** Workflow that runs after the services are healthy. Default: none. */
   workflow?: PipelineWorkflowAttributes | null | undefined;
 };
 
+/** A step of a workflow. */
 export type PipelineStepAttributes = {
+  /** Name, unique on the edge or in the workflow. Limit: 63 characters for steps, 255 for gates. */
   name: string;
+  /** APPROVAL: number of required approvals. Default: 1. Limit: 20. */
   quorum?: number | null | undefined;
+  /** APPROVAL: true keeps the author of the release from approving. Default: true. */
   notAuthor?: boolean | null | undefined;
+  /** APPROVAL: e-mail addresses of possible approvers. Default: everybody with the permission. Limit: 100. */
   people?: Array<string> | null | undefined;
+  /** APPROVAL: names of groups of possible approvers. Default: everybody with the permission. Limit: 100. */
   groups?: Array<string> | null | undefined;
+  /** SOAK: seconds for which the source stage must stay healthy. Limit: 7,776,000 (90 days). */
   soakSeconds?: number | null | undefined;
+  /** WAIT: seconds to wait. Limit: 7,776,000 (90 days). */
   waitSeconds?: number | null | undefined;
+  /** MANUAL: instructions for the person who confirms. Limit: 10,000 characters. */
   instructions?: string;
+  /** EXTERNAL: e-mail address of the account that answers. */
   account?: string;
+  /** EXTERNAL: secret `whsec_…` that signs answers. Never returned. Null keeps the current one. */
   secret?: string | null | undefined;
+  /** WINDOW: calendar of release windows. */
   calendar?: GateCalendarAttributes | null | undefined;
+  /** JOB: job to run. */
   job?: GateJobAttributes | null | undefined;
+  /** METRIC: query to evaluate. */
   metric?: GateMetricAttributes | null | undefined;
+  /** HTTP: endpoint to call. */
   http?: GateHttpAttributes | null | undefined;
+  /** VERSION: service and version range. */
   version?: GateVersionAttributes | null | undefined;
+  /** Timeout of one attempt in seconds. Default: 0, one hour for checks and none for people and calendars. Limit: 7,776,000. */
   timeoutSeconds?: number;
+  /** Maximum number of attempts. Default: 1. Limit: 20. */
   attempts?: number;
+  /** Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10. */
   backoffSeconds?: number;
+  /** Seconds between two polls of an undecided check. Default: 15. Limit: 3,600. */
   intervalSeconds?: number;
+  /** Kind of step. It determines the fields that apply. */
   type: StepType;
+  /** Names of steps that must pass first. Default: none. */
   after?: Array<string> | null | undefined;
 };
 
+/** A trigger that starts releases in addition to new commits. */
 export type PipelineTriggerAttributes = {
+  /** Name, unique in the pipeline. Limit: 255 characters. */
   name: string;
+  /** Kind of trigger. It determines the fields that apply. */
   type: TriggerType;
+  /** SCHEDULE: crontab line, such as `30 9 * * 1-5`. */
   cron?: string;
+  /** SCHEDULE: IANA time zone. Default: `UTC`. */
   zone?: string;
+  /** IMAGE: name of the image with its registry, without a tag. */
   image?: string;
+  /** IMAGE: policy that selects the tag. Default: `SEMVER`. */
   policy?: ImageTagPolicy;
+  /** IMAGE with SEMVER, CHART and TAG: npm version range. Default: `*`. */
   range?: string;
+  /** IMAGE with REGEX or NEWEST: regular expression for tags. Required with REGEX. */
   pattern?: string;
+  /** IMAGE with DIGEST: the tag. Default: `latest`. */
   tag?: string;
+  /** CHART: name of the chart with its registry, such as `registry.example.org/charts/shop`. */
   chart?: string;
+  /** Changes to write for each finding. Required with IMAGE and CHART. With TAG and no changes, services follow the tag. */
   git?: GitWriteAttributes | null | undefined;
+  /** Secret that signs webhooks which cause a poll. 16 to 256 characters. Never returned. Null keeps the current one. */
   webhookSecret?: string | null | undefined;
 };
 
+/** Workflow that runs in a stage after its services are healthy. */
 export type PipelineWorkflowAttributes = {
+  /** Steps of the workflow. Limit: 50, with at most one APPROVAL. */
   steps: Array<PipelineStepAttributes>;
+  /** Timeout of the whole workflow in seconds. Default: 0, none. Limit: 7,776,000. */
   timeoutSeconds?: number;
 };
 
+/** Kinds of items that can be found by a part of their name. */
 export type PlaceKind =
+  /** A cluster. */
   | 'CLUSTER'
+  /** A service. */
   | 'SERVICE'
+  /** A cluster group. */
   | 'GROUP'
+  /** A Git repository. */
   | 'REPOSITORY'
+  /** A pipeline. */
   | 'PIPELINE';
 
+/** A user or a group, by ID. Give exactly one. */
 export type PolicyBindingAttributes = {
+  /** Ignored. Present for compatibility. */
   id?: string | null | undefined;
+  /** ID of the user. */
   userId?: string | null | undefined;
+  /** ID of the group. */
   groupId?: string | null | undefined;
 };
 
+/** Authentication of a repository: password or token, SSH key, GitHub App, or only TLS. */
 export type RepositorySignIn =
+  /** Username and password, or a token. */
   | 'BASIC'
+  /** An SSH key. */
   | 'SSH'
+  /** A GitHub App. */
   | 'APP'
+  /** A TLS client certificate. */
   | 'CERTIFICATE';
 
+/** Fields of a role. A field that is null or absent stays as it is. */
 export type RoleAttributes = {
+  /** Unique name. */
   name: string;
+  /** Free text. Limit: 1,000 characters. */
   description?: string | null | undefined;
+  /** Permissions in the control plane. Replaces the whole list. Limit: 50. */
   rules?: Array<RoleRuleAttributes> | null | undefined;
+  /** Permissions in clusters. */
   kubernetes?: KubernetesRightsAttributes | null | undefined;
 };
 
+/** A role for a user or a group in a scope. Give either `user` or `group`. */
 export type RoleBindingAttributes = {
+  /** ID or name of the role. */
   role: string;
+  /** `installation`, or a resource such as `project:ID`, `cluster:ID` or `service:ID`. */
   scope: string;
+  /** ID or e-mail address of the user. */
   user?: string | null | undefined;
+  /** ID or name of the group. */
   group?: string | null | undefined;
+  /** Expiry time. Default: the binding is permanent. */
   expiresAt?: string | null | undefined;
+  /** Reason for the binding. Limit: 1,000 characters. */
   reason?: string | null | undefined;
 };
 
+/** Permission for every listed operation on every listed kind of resource. */
 export type RoleRuleAttributes = {
+  /** Operations. An empty list means all. */
   verbs: Array<Verb>;
+  /** Kinds of resources. An empty list means all. */
   kinds: Array<ThingKind>;
 };
 
+/** Strategy of a rollout. */
 export type RolloutStrategy =
+  /** All services at once. */
   | 'ALL'
+  /** At most `maxUnavailable` services at a time. */
   | 'ROLLING'
+  /** The canary clusters first, then all others. */
   | 'CANARY'
+  /** One wave after another. */
   | 'WAVES';
 
+/** Fields of a secret. A field that is null or absent stays as it is. Give at most one of `value`, `valueBase64` and `source`. */
 export type SecretAttributes = {
+  /** New value as text. Limit: 512 KiB. */
   value?: string | null | undefined;
+  /** New value as base64. Limit: 512 KiB. */
   valueBase64?: string | null | undefined;
+  /** External source. */
   source?: SecretSourceAttributes | null | undefined;
+  /** Free text. Limit: 1,000 characters. */
   description?: string | null | undefined;
+  /** ID of the project. Default: the default project. */
   projectId?: string | null | undefined;
+  /** Seconds between two reads of the source, from 10 to 604,800. Default: 300. */
   refreshSeconds?: number | null | undefined;
+  /** Rotation settings. Default: services get the new value at once. */
   rotation?: SecretRotationAttributes | null | undefined;
 };
 
+/** Settings of a two-phase rotation. */
 export type SecretRotationAttributes = {
+  /** Number of services that move at the same time. Default: 1. Limit: 1,000. */
   batch?: number;
+  /** Seconds for which all services must stay healthy. Default: 60. Limit: 604,800. */
   soakSeconds?: number;
+  /** Seconds for a service to become healthy. Default: 900. Limit: 604,800. */
   timeoutSeconds?: number;
+  /** True revokes the old version without a decision. Default: false. */
   automatic?: boolean;
 };
 
+/** A user's decision about a rotation. */
 export type SecretRotationDecision =
+  /** Continue a stopped rotation. */
   | 'RESUME'
+  /** Revoke the old version and complete the rotation. */
   | 'REVOKE'
+  /** Abort the rotation and return services to the old version. */
   | 'ABORT';
 
+/** State of a rotation. */
 export type SecretRotationPhase =
+  /** Services move to the new version batch by batch. */
   | 'ROLLING'
+  /** All services have the new version and must stay healthy. */
   | 'VERIFYING'
+  /** Verified. The old version may be revoked. */
   | 'READY'
+  /** Stopped, since a service failed with the new version. */
   | 'HELD'
+  /** Completed. The old version is destroyed. */
   | 'REVOKED'
+  /** Aborted. Services returned to the old version. */
   | 'ABORTED';
 
+/** External source of a secret value. */
 export type SecretSourceAttributes = {
+  /** Kind of source. */
   kind: SecretSourceKind;
+  /** Key in the Vault secret or Kubernetes Secret, or name of the variable without its prefix. Limit: 512 characters. */
   key: string;
+  /** VAULT: name of the Vault in the settings. KUBERNETES: handle of the cluster. */
   store?: string;
+  /** VAULT: path below the configured prefix. KUBERNETES: `namespace/name`. Limit: 512 characters. */
   path?: string;
+  /** KUBERNETES: ID of the service account that reads the Secret. */
   readerId?: string | null | undefined;
 };
 
+/** External store of a secret's value. */
 export type SecretSourceKind =
+  /** A HashiCorp Vault named in the settings. */
   | 'VAULT'
+  /** A Secret in a cluster. */
   | 'KUBERNETES'
+  /** An environment variable of the control plane. */
   | 'ENVIRONMENT';
 
+/** A secret that a service uses. */
 export type SecretUseAttributes = {
+  /** Name in the manifests, as in `${towline.secret:NAME}`. */
   name: string;
+  /** ID of the secret. */
   secretId: string;
+  /** Version to pin. Default: follow the current version. */
   version?: number | null | undefined;
 };
 
+/**
+ * Fields of a service context. A field that is null or absent stays as it is; a given field replaces the whole value.
+ *
+ * Towline saves all given fields or none.
+ */
 export type ServiceContextAttributes = {
+  /** Values by key. */
   configuration?: string | null | undefined;
+  /** Secret values. Limit: 500 values, 512 KiB together. */
   secrets?: Array<ConfigAttributes> | null | undefined;
+  /** ID of the project. */
   projectId?: string | null | undefined;
+  /** Types by key, such as `NUMBER`. */
   types?: string | null | undefined;
+  /** True gives templates placeholders, and secrets only to agents. Default: false. */
   secretsByReference?: boolean | null | undefined;
+  /** Overrides for projects, cluster groups and clusters. Limit: 1,000. */
   overrides?: Array<ContextOverrideAttributes> | null | undefined;
 };
 
+/** Fields of a service to create. */
 export type ServiceDeploymentAttributes = {
+  /** Name, unique in the cluster. */
   name: string;
+  /** Default namespace of the objects. */
   namespace: string;
+  /** Version, free text. Default: `0.0.1`. */
   version?: string | null | undefined;
+  /** Path of the documentation in the repository. */
   docsPath?: string | null | undefined;
+  /** True refuses deletion. Default: false. */
   protect?: boolean | null | undefined;
+  /** True renders manifests as Liquid templates. Default: true. */
   templated?: boolean | null | undefined;
+  /** True makes the agent plan changes without applying them. Default: false. */
   dryRun?: boolean | null | undefined;
-  /** Wait for a pipeline to give it a commit; do not follow the ref. */
+  /** True takes commits from a pipeline instead of following the ref. Default: false. */
   promoted?: boolean | null | undefined;
+  /** ID of the Git repository. Not needed for a chart from a Helm repository. */
   repositoryId?: string | null | undefined;
+  /** Ref and folder in the repository. Default: the root of `main`. */
   git?: GitRefAttributes | null | undefined;
+  /** Kustomize settings. Default: found from the files. */
   kustomize?: KustomizeAttributes | null | undefined;
+  /** Helm settings. Default: found from the files. */
   helm?: HelmConfigAttributes | null | undefined;
+  /** Values for templates. Limit: 500 values, 512 KiB together. */
   configuration?: Array<ConfigAttributes> | null | undefined;
+  /** Sync options. */
   syncConfig?: SyncConfigAttributes | null | undefined;
+  /** Services that must be healthy first. Limit: 64. */
   dependencies?: Array<DependencyAttributes> | null | undefined;
+  /** Service contexts whose values the templates may use. Limit: 64. */
   contextBindings?: Array<ContextBindingAttributes> | null | undefined;
+  /** Further folders. Limit: 16. */
   sources?: Array<ServiceSourceAttributes> | null | undefined;
+  /** Users and groups with the role `viewer` on the service. Limit: 500. */
   readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Users and groups with the role `editor` on the service. Limit: 500. */
   writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
-  /** The cluster whose agent renders it; empty: the control plane. */
+  /** ID of the cluster whose agent renders the service. Default: the control plane renders it. */
   renderedBy?: string | null | undefined;
+  /** Verification of new bundles. A pipeline stage's verification wins. */
   verification?: VerificationAttributes | null | undefined;
+  /** Secrets that the service uses. Limit: 200. */
   secrets?: Array<SecretUseAttributes> | null | undefined;
 };
 
+/** State of a service. */
 export type ServiceDeploymentStatus =
+  /** The desired state is not applied yet. */
   | 'STALE'
+  /** All objects are applied but not healthy yet. */
   | 'SYNCED'
+  /** All objects are applied and healthy. */
   | 'HEALTHY'
+  /** Rendering, applying or a health check failed. */
   | 'FAILED'
+  /** Somebody paused the service. */
   | 'PAUSED';
 
+/** A value to export. */
 export type ServiceExportAttributes = {
+  /** Name of the export: letters, digits and `_`. Limit: 63 characters. */
   name: string;
+  /** Type of the value. */
   type: ValueType;
+  /** Value as JSON. Limit: 64 KiB. */
   value: string;
+  /** True lets services of other projects import the value. */
   shared?: boolean;
 };
 
+/** Exports and imports of a service. A list that is null or absent stays as it is. */
 export type ServiceFlowAttributes = {
+  /** Values to export. Replaces the whole list. Limit: 200. */
   exports?: Array<ServiceExportAttributes> | null | undefined;
+  /** Values to import. Replaces the whole list. Limit: 200. */
   imports?: Array<ServiceImportAttributes> | null | undefined;
 };
 
+/** A value to import. */
 export type ServiceImportAttributes = {
+  /** Name in the importing service: letters, digits and `_`. Limit: 63 characters. */
   alias: string;
+  /** ID of the exporting service. */
   sourceId: string;
+  /** Name of the export. */
   export: string;
+  /** Value as JSON while the export does not exist. Null: the export is required. */
   default?: string | null | undefined;
 };
 
+/** State of a service in reports. */
 export type ServiceMark =
+  /** All objects are applied and healthy. */
   | 'HEALTHY'
+  /** All objects are applied but not healthy yet. */
   | 'SYNCED'
+  /** The desired state is not applied yet. */
   | 'PROGRESSING'
+  /** Rendering, applying or a health check failed. */
   | 'FAILED'
+  /** Somebody paused the service. */
   | 'PAUSED'
+  /** Deletions await a confirmation. */
   | 'AWAITING';
 
+/** A further folder, whose files appear below `path` in the folder of the service. */
 export type ServiceSourceAttributes = {
+  /** ID of the Git repository. */
   repositoryId: string;
+  /** Branch, tag or commit. Default: `main`. */
   ref?: string;
+  /** Folder in the repository. Default: its root. */
   folder?: string;
+  /** Target folder, relative to the folder of the service. Default: the folder itself. */
   path?: string;
 };
 
+/** Fields of a service to change. A field that is null or absent stays as it is; a given list replaces the whole list. */
 export type ServiceUpdateAttributes = {
+  /** Version, free text. */
   version?: string | null | undefined;
+  /** True refuses deletion. */
   protect?: boolean | null | undefined;
+  /** True renders manifests as Liquid templates. */
   templated?: boolean | null | undefined;
+  /** True makes the agent plan changes without applying them. */
   dryRun?: boolean | null | undefined;
+  /** True stops all changes to the service. */
   paused?: boolean | null | undefined;
+  /** Path of the documentation in the repository. */
   docsPath?: string | null | undefined;
+  /** Ref and folder in the repository. */
   git?: GitRefAttributes | null | undefined;
+  /** Kustomize settings. */
   kustomize?: KustomizeAttributes | null | undefined;
+  /** Helm settings. */
   helm?: HelmConfigAttributes | null | undefined;
+  /** Values for templates. Limit: 500 values, 512 KiB together. */
   configuration?: Array<ConfigAttributes> | null | undefined;
+  /** Sync options. They replace all earlier options. */
   syncConfig?: SyncConfigAttributes | null | undefined;
+  /** Services that must be healthy first. Limit: 64. */
   dependencies?: Array<DependencyAttributes> | null | undefined;
+  /** Service contexts whose values the templates may use. Limit: 64. */
   contextBindings?: Array<ContextBindingAttributes> | null | undefined;
+  /** Further folders. Limit: 16. */
   sources?: Array<ServiceSourceAttributes> | null | undefined;
+  /** Users and groups with the role `viewer` on the service. Limit: 500. */
   readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Users and groups with the role `editor` on the service. Limit: 500. */
   writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
-  /** The cluster whose agent renders it; empty: the control plane. */
+  /** ID of the cluster whose agent renders the service. An empty string: the control plane renders it. */
   renderedBy?: string | null | undefined;
+  /** Verification of new bundles. `soakSeconds: 0` removes it. */
   verification?: VerificationAttributes | null | undefined;
 };
 
+/** Health of a stage. */
 export type StageHealth =
+  /** No service of the stage has reported yet. */
   | 'UNKNOWN'
+  /** At least one service is not healthy yet. */
   | 'PROGRESSING'
+  /** All services are healthy. */
   | 'HEALTHY'
+  /** At least one service failed. */
   | 'FAILED';
 
+/** Rollout settings of a stage. */
 export type StageRolloutAttributes = {
+  /** Strategy. Default: `ALL`. */
   strategy?: RolloutStrategy;
+  /** Maximum number of services updated at the same time. Default: 0, no limit. Limit: 1,000. */
   maxUnavailable?: number;
+  /** Maximum number of services updated at the same time in each cluster group. Default: 0, no limit. Limit: 1,000. */
   maxPerGroup?: number;
+  /** Number of services that may fail before the rollout stops. Default: 0. Limit: 1,000. */
   maxFailed?: number;
+  /** Seconds between two waves. Default: 0. Limit: 2,592,000 (30 days). */
   pauseSeconds?: number;
+  /** CANARY: handles of the canary clusters. Limit: 1,000. */
   canaries?: Array<string> | null | undefined;
+  /** CANARY: number of canary clusters, chosen by handle. Used without `canaries`. Limit: 1,000. */
   canaryCount?: number;
+  /** IDs of cluster groups, in the order of the waves. Limit: 1,000. */
   groups?: Array<string> | null | undefined;
+  /** WAVES: number of services in a wave. Used without `groups`. Limit: 1,000. */
   waveSize?: number;
 };
 
+/** A service of a stage. */
 export type StageServiceAttributes = {
+  /** ID of the service. */
   serviceId: string;
 };
 
+/** Kind of a workflow step. */
 export type StepType =
+  /** A quorum of people approves. */
   | 'APPROVAL'
+  /** A Job or Pod in a cluster succeeds. */
   | 'JOB'
+  /** A PromQL query meets its threshold. */
   | 'METRIC'
+  /** An HTTP endpoint answers with success. */
   | 'HTTP'
+  /** Another service is healthy with a version in a range. */
   | 'VERSION'
+  /** A fixed time passes. Gates use SOAK instead. */
   | 'WAIT';
 
+/** Sync options of a service. They replace all earlier options; an absent field gets its default. */
 export type SyncConfigAttributes = {
+  /** True creates the namespace. Default: true. */
   createNamespace?: boolean | null | undefined;
+  /** Labels and annotations of the created namespace. */
   namespaceMetadata?: MetadataAttributes | null | undefined;
+  /** Fields that Towline ignores. Limit: 256. */
   diffNormalizers?: Array<DiffNormalizerAttributes> | null | undefined;
+  /** Reaction of the agent to changes by others. Default: `HEAL`. */
   driftPolicy?: DriftPolicy | null | undefined;
-  /** Leave objects that are no longer in git. */
+  /** True keeps objects that are no longer in Git. Default: false. */
   keepOnPrune?: boolean | null | undefined;
-  /** Do not take over fields of other managers. */
+  /** True fails instead of taking over fields of other field managers. Default: false. */
   failOnConflict?: boolean | null | undefined;
-  /** Delete and create what cannot be changed in place. */
+  /** True deletes and recreates objects whose immutable fields differ. Default: false. */
   replaceImmutable?: boolean | null | undefined;
+  /** Health rules for custom resources. Limit: 64. */
   healthRules?: Array<HealthRuleAttributes> | null | undefined;
-  /** Seconds that a wave may take to become healthy. */
+  /** Seconds for a sync wave to become healthy. Default: 0, the agent's default. Limit: 86,400. */
   waveTimeout?: number | null | undefined;
-  /** More deletions than this wait for a confirmation. */
+  /** Maximum number of deletions in one sync without a confirmation. Default: 0, the agent's default. Limit: 1,000,000. */
   deletionBudget?: number | null | undefined;
 };
 
+/** A name and a value. */
 export type TagAttributes = {
+  /** Name. Limit: 63 characters. */
   name: string;
+  /** Value. */
   value: string;
 };
 
+/** Kind of resource that a permission covers. */
 export type ThingKind =
+  /** A project. */
   | 'PROJECT'
+  /** A cluster. */
   | 'CLUSTER'
+  /** A service, global service, service set or managed namespace. */
   | 'SERVICE'
+  /** A pipeline. */
   | 'PIPELINE'
+  /** A Git repository or a Helm repository. */
   | 'REPOSITORY'
+  /** A secret. */
   | 'SECRET'
+  /** A service context. */
   | 'CONTEXT'
+  /** A user or a service account. */
   | 'USER'
+  /** A group of users. */
   | 'GROUP'
+  /** A role. */
   | 'ROLE'
+  /** A role binding. */
   | 'BINDING'
+  /** The audit log. */
   | 'AUDIT'
+  /** A notification sink or router. */
   | 'NOTIFICATION'
+  /** The installation and its settings. */
   | 'INSTALLATION';
 
+/** Limits of a token to operations, kinds of resources and scopes. An empty list means all. */
 export type TokenScopeAttributes = {
+  /** Operations. */
   verbs?: Array<Verb>;
+  /** Kinds of resources. */
   kinds?: Array<ThingKind>;
+  /** Scopes, such as `project:ID`. Limit: 500 scopes of 64 characters. */
   scopes?: Array<string>;
 };
 
+/** Kind of a trigger. */
 export type TriggerType =
+  /** Times of a crontab line. */
   | 'SCHEDULE'
+  /** New tags of a container image. */
   | 'IMAGE'
+  /** New versions of a chart in an OCI registry. */
   | 'CHART'
+  /** New tags of the Git repository. */
   | 'TAG';
 
+/** Kind of a user: a person or a program. */
 export type UserKind =
+  /** A person. */
   | 'PERSON'
+  /** A service account, which authenticates with tokens only. */
   | 'SERVICE_ACCOUNT';
 
+/** Type of a value. */
 export type ValueType =
+  /** A string. */
   | 'TEXT'
+  /** An integer or a floating-point number. */
   | 'NUMBER'
+  /** True or false. */
   | 'BOOLEAN'
+  /** A list. */
   | 'LIST'
+  /** An object with string keys. */
   | 'OBJECT';
 
+/** Operation that a permission allows. */
 export type Verb =
+  /** Read the resource. */
   | 'READ'
+  /** Create, change or delete the resource. */
   | 'WRITE'
+  /** Approve or reject a gate. */
   | 'APPROVE'
+  /** Pause a pipeline or a rollout. */
   | 'PAUSE'
+  /** Resume a pipeline. */
   | 'RESUME'
+  /** Skip a gate. */
   | 'SKIP'
+  /** Connect to the Kubernetes API of a cluster. */
   | 'CONNECT'
+  /** Let a service use a secret. This reveals the value to no user. */
   | 'USE'
+  /** Administer the resource, for example end requests of other users. */
   | 'ADMINISTER';
 
+/** Verification of a new bundle. If it fails, the agent returns to the last good bundle. */
 export type VerificationAttributes = {
+  /** Seconds for which the service must stay healthy. 0 disables the verification. Limit: 2,592,000 (30 days). */
   soakSeconds: number;
+  /** Maximum number of container restarts during that time. Default: 3. */
   maxRestarts?: number;
+  /** Metric query. Default: none. */
   metric?: MetricCheckAttributes | null | undefined;
 };
 

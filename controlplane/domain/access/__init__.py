@@ -1,6 +1,7 @@
-"""Who may do what to which thing: verbs, kinds, targets, roles, and the policy of an actor.
+"""Authorization: verbs, resource kinds, roles, and the policy of an actor.
 
-Deny unless allowed, decided here alone; nothing here knows the store, tokens or a transport.
+Denies by default. Only this package makes authorization decisions; it knows no store, token or
+transport.
 """
 
 from controlplane.domain.access.actor import (

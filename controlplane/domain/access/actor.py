@@ -1,6 +1,5 @@
-"""Who acts, and asking for a right.
-
-Use cases ask; edges carry the `Actor` through.
+"""The caller of an operation, and permission checks. API layers pass the `Actor` to the use cases,
+which check.
 """
 
 from dataclasses import dataclass, field
@@ -13,11 +12,11 @@ from controlplane.domain.access.targets import Target, Verb
 from fleet.errors import Forbidden, NotFound, Unauthenticated
 
 EVERYBODY = "towline:users"
-"""The group in clusters of all who come through the door."""
+"""Kubernetes group of all users who connect through the Kubernetes proxy."""
 
 
 class ActorKind(StrEnum):
-    """What sort of caller stands behind a request."""
+    """Kind of caller."""
 
     USER = "user"
     SERVICE_ACCOUNT = "service-account"
@@ -29,7 +28,7 @@ class ActorKind(StrEnum):
 class Actor:
     """The caller of a use case.
 
-    `expires_at` is the end of the token it came with, `source` its network address.
+    `expires_at` is the expiry of its token, `source` its network address.
     """
 
     kind: ActorKind
@@ -42,7 +41,7 @@ class Actor:
     source: str = field(default="", compare=False)
 
     def may(self, verb: Verb, target: Target) -> bool:
-        """Whether the actor has the right."""
+        """Returns whether the actor has the permission."""
         return self.policy.may(verb, target)
 
 
@@ -51,15 +50,16 @@ SYSTEM = Actor(ActorKind.SYSTEM, id="towline", name="towline", policy=Policy((Gr
 
 
 def require_member(actor: Actor) -> None:
-    """Raise unless it is known who `actor` is."""
+    """Raises Unauthenticated unless `actor` is authenticated."""
     if actor.kind is ActorKind.ANONYMOUS:
         raise Unauthenticated("sign in first: send a token, or run `towline login`")
 
 
 def require(actor: Actor, verb: Verb, target: Target) -> None:
-    """Raise unless `actor` may `verb` the target.
+    """Raises unless `actor` may `verb` the target.
 
-    NotFound: there is a thing, which the actor may not even see. Forbidden: names the right.
+    Raises NotFound if the actor may not even see the target, else Forbidden with the missing
+    permission.
     """
     require_member(actor)
     if actor.may(verb, target):
@@ -70,14 +70,14 @@ def require(actor: Actor, verb: Verb, target: Target) -> None:
 
 
 def require_any(actor: Actor, verb: Verb, kind: "Target") -> None:
-    """Raise unless there may be something of the target's kind that `actor` may `verb`."""
+    """Raises unless `actor` may `verb` the target's kind in at least one scope."""
     require_member(actor)
     if not actor.policy.anywhere(verb, kind.kind):
         raise Forbidden(refusal(actor, verb, kind))
 
 
 def refusal(actor: Actor, verb: Verb, target: Target) -> str:
-    """The sentence for a missing right."""
+    """Returns the error text for a missing permission."""
     needed = weakest_with((verb, target.kind)).name
     who = actor.email or actor.name
     if actor.policy.limits:

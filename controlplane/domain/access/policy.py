@@ -1,7 +1,7 @@
-"""The policy of an actor: what all its bindings come to, decided without looking anything up.
+"""The policy of an actor: the sum of its bindings, evaluated without lookups.
 
-A decision takes the union of the roles that are bound in any scope on the target's path, then
-what the token lets through. Property tests hold it to a model of a few lines.
+A decision takes the union of the roles bound in any scope on the target's path, and then applies
+the token's limits. Property tests compare it with a reference model of a few lines.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,12 +18,12 @@ from controlplane.domain.access.roles import (
 from controlplane.domain.access.targets import INSTALLATION, Kind, Scope, Target, Verb
 
 Visible = tuple[frozenset[Scope], ...]
-"""What a list may show: of each set, a row stands in one of the scopes. Empty: everything."""
+"""Filter for lists: a visible row is in one scope of each set. Empty: everything is visible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role in a scope; `why` says for people where it comes from."""
+    """A role in a scope; `why` explains its source to users."""
 
     role: Role
     scope: Scope = INSTALLATION
@@ -34,9 +34,9 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a token lets through of its owner's rights; an empty field lets everything through.
+    """The part of its owner's permissions that a token may use; an empty field does not restrict.
 
-    `scopes` are things like `project:<id>`, with all below them.
+    `scopes` are like `project:<id>` and include everything below them.
     """
 
     verbs: tuple[Verb, ...] = ()
@@ -44,11 +44,11 @@ class Limit:
     scopes: tuple[Scope, ...] = ()
 
     def concerns(self, verb: Verb, kind: Kind) -> bool:
-        """Whether it lets the verb on the kind through somewhere."""
+        """Returns whether it permits the verb on the kind in some scope."""
         return (not self.verbs or verb in self.verbs) and (not self.kinds or kind in self.kinds)
 
     def allows(self, verb: Verb, target: Target) -> bool:
-        """Whether it lets the verb on the target through."""
+        """Returns whether it permits the verb on the target."""
         return self.concerns(verb, target.kind) and (
             not self.scopes or not set(self.scopes).isdisjoint(target.path)
         )
@@ -56,7 +56,9 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """How an actor enters a cluster; `why` and `binding_ids` name what lets it in."""
+    """Identity and session rules of an actor in a cluster; `why` and
+    `binding_ids` name the grants.
+    """
 
     groups: tuple[str, ...]
     impersonate: tuple[str, ...]
@@ -66,14 +68,16 @@ class Door:
     binding_ids: tuple[str, ...]
 
     def may_act_as(self, user: str, groups: Iterable[str] = ()) -> bool:
-        """Whether acting as this user in these groups is allowed."""
-        wanted = (f"user:{user}", *(f"group:{one}" for one in groups))
-        return all(matches_any(one, self.impersonate) for one in wanted)
+        """Returns whether the actor may impersonate this user with these groups."""
+        wanted = (f"user:{user}", *(f"group:{group}" for group in groups))
+        return all(matches_any(subject, self.impersonate) for subject in wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All grants of an actor. `limits` of its token: one has to let a decision through."""
+    """All grants of an actor, and the `limits` of its token: at
+    least one must permit a decision.
+    """
 
     grants: tuple[Grant, ...] = ()
     limits: tuple[Limit, ...] = ()
@@ -86,7 +90,7 @@ class Policy:
         object.__setattr__(self, "_rights", rights)
 
     def may(self, verb: Verb, target: Target) -> bool:
-        """The decision."""
+        """Returns the decision."""
         right = (verb, target.kind)
         rights = self._rights
         for scope in target.path:
@@ -95,47 +99,49 @@ class Policy:
         return False
 
     def reasons(self, verb: Verb, target: Target) -> list[Grant]:
-        """The grants that allow it; none if it is not allowed."""
+        """Returns the grants that permit it; empty if it is denied."""
         if not self.may(verb, target):
             return []
-        return [one for one in self._on(target) if (verb, target.kind) in one.role.rights]
+        return [grant for grant in self._on(target) if (verb, target.kind) in grant.role.rights]
 
     def visible(self, kind: Kind, verb: Verb = Verb.READ) -> Visible:
-        """Of which scopes a list of this kind may show rows."""
+        """Returns the scopes whose rows a list of this kind may show."""
         right = (verb, kind)
         sets = [frozenset(scope for scope, rights in self._rights.items() if right in rights)]
         if self.limits:
-            fit = [one for one in self.limits if one.concerns(verb, kind)]
-            sets.append(frozenset(s for one in fit for s in one.scopes or (INSTALLATION,)))
-        return tuple(one for one in sets if INSTALLATION not in one)
+            fit = [limit for limit in self.limits if limit.concerns(verb, kind)]
+            sets.append(frozenset(s for limit in fit for s in limit.scopes or (INSTALLATION,)))
+        return tuple(scopes for scopes in sets if INSTALLATION not in scopes)
 
     def anywhere(self, verb: Verb, kind: Kind) -> bool:
-        """Whether there may be a thing of this kind to which the verb can be done."""
+        """Returns whether the verb is permitted on this kind in at least one scope."""
         return all(self.visible(kind, verb))
 
     def door(self, cluster: Target, request: KubernetesRequest | None = None) -> Door | None:
-        """How the actor enters a cluster with a request; None: not at all."""
+        """Returns the actor's identity in a cluster for a request; None: no access."""
         if not self.may(Verb.CONNECT, cluster):
             return None
         grants = [
-            one
-            for one in self.reasons(Verb.CONNECT, cluster)
-            if one.role.kubernetes.allows(request)
+            grant
+            for grant in self.reasons(Verb.CONNECT, cluster)
+            if grant.role.kubernetes.allows(request)
         ]
         if not grants:
             return None
-        rights = [one.role.kubernetes for one in grants]
+        rights = [grant.role.kubernetes for grant in grants]
         return Door(
-            groups=_joined(one.groups for one in rights),
-            impersonate=_joined(one.impersonate for one in rights),
-            record=any(one.record for one in rights),
-            record_input=any(one.record_input for one in rights),
-            why=", ".join(dict.fromkeys(f"role {one.role.name}" for one in grants)),
-            binding_ids=tuple(one.binding_id for one in grants),
+            groups=_joined(right.groups for right in rights),
+            impersonate=_joined(right.impersonate for right in rights),
+            record=any(right.record for right in rights),
+            record_input=any(right.record_input for right in rights),
+            why=", ".join(dict.fromkeys(f"role {grant.role.name}" for grant in grants)),
+            binding_ids=tuple(grant.binding_id for grant in grants),
         )
 
     def covers(self, role: Role, target: Target) -> bool:
-        """Whether nobody gains by being given the role there what this actor lacks."""
+        """Returns whether binding the role there would give nobody permissions that
+        this actor lacks.
+        """
         has_rights = all(
             self.may(verb, Target(kind, target.id, target.path)) for verb, kind in role.rights
         )
@@ -143,19 +149,19 @@ class Policy:
 
     @property
     def until(self) -> datetime | None:
-        """When the first of the grants ends; None: none does by itself."""
-        return min((one.expires_at for one in self.grants if one.expires_at), default=None)
+        """Returns the earliest expiry of the grants; None: no grant expires."""
+        return min((grant.expires_at for grant in self.grants if grant.expires_at), default=None)
 
     def _covers_clusters(self, wanted: KubernetesRights, target: Target) -> bool:
         if wanted == KubernetesRights():
             return True
         right = (Verb.CONNECT, Kind.CLUSTER)
-        held = [one.role.kubernetes for one in self._on(target) if right in one.role.rights]
-        # Whoever may act as anybody can already appear in any group.
-        return any(one.covers(wanted) or "*" in one.impersonate for one in held)
+        held = [grant.role.kubernetes for grant in self._on(target) if right in grant.role.rights]
+        # An actor who may impersonate any user can already appear in any group.
+        return any(rights.covers(wanted) or "*" in rights.impersonate for rights in held)
 
     def _on(self, target: Target) -> Iterable[Grant]:
-        return (one for one in self.grants if one.scope in target.path)
+        return (grant for grant in self.grants if grant.scope in target.path)
 
     def _let_through(self, verb: Verb, target: Target) -> bool:
         return any(limit.allows(verb, target) for limit in self.limits)
@@ -165,4 +171,4 @@ NOTHING = Policy()
 
 
 def _joined(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one for part in parts for one in part))
+    return tuple(dict.fromkeys(item for part in parts for item in part))

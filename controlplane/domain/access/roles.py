@@ -1,4 +1,4 @@
-"""Roles: named sets of rights, and what they mean inside clusters."""
+"""Roles: named sets of permissions, and their meaning inside clusters."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -24,15 +24,15 @@ class Rule:
 
     @property
     def rights(self) -> frozenset[Right]:
-        """The pairs that the rule stands for."""
+        """Returns the (verb, kind) pairs of the rule."""
         return frozenset((v, k) for v in self.verbs or Verb for k in self.kinds or Kind)
 
 
 @dataclass(frozen=True, slots=True)
 class KubernetesRequest:
-    """What a request to a cluster is about, as the API server's own authorization sees it.
+    """Attributes of a request to a cluster, as the API server's own authorization sees them.
 
-    `describes`: it asks which APIs there are, or about oneself; no client does without.
+    `describes` marks API discovery and requests about the caller itself, which every client needs.
     """
 
     verb: str
@@ -45,7 +45,7 @@ class KubernetesRequest:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesRule:
-    """Requests that match every field; an empty field matches all, `*` stands in patterns."""
+    """Matches requests in every field; an empty field matches all, and patterns may contain `*`."""
 
     verbs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class KubernetesRule:
     names: tuple[str, ...] = ()
 
     def matches(self, request: KubernetesRequest) -> bool:
-        """Whether the rule lets the request pass."""
+        """Returns whether the rule permits the request."""
         return (
             _fits(request.verb, self.verbs)
             and _fits(request.group, self.groups)
@@ -66,12 +66,11 @@ class KubernetesRule:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesRights:
-    """As whom holders of a role appear in clusters, once they may connect.
+    """Identity and limits of a role's holders in clusters; they also need permission to connect.
 
-    `rules` narrow what passes the door, none: everything; what `describes` always does.
-    `impersonate` has patterns like
-    `user:*@example.org` and `group:team-*` of those for whom they may act (`kubectl --as`).
-    `record`: what interactive sessions show is recorded; `record_input`: what is typed, too.
+    If there are `rules`, the Kubernetes proxy permits only matching requests; `describes` is always
+    permitted. `impersonate` has patterns like `user:*@example.org` and `group:team-*` for `kubectl
+    --as`. `record` records the output of interactive sessions, `record_input` also their input.
     """
 
     groups: tuple[str, ...] = ()
@@ -81,17 +80,20 @@ class KubernetesRights:
     record_input: bool = False
 
     def allows(self, request: KubernetesRequest | None) -> bool:
-        """Whether a request passes; None asks for the cluster as such."""
+        """Returns whether a request is permitted; None asks about access to the cluster as such."""
         if request is None or request.describes or not self.rules:
             return True
         return any(rule.matches(request) for rule in self.rules)
 
     def covers(self, other: "KubernetesRights") -> bool:
-        """Whether these rights are no less than the others."""
+        """Returns whether these rights include the others."""
         return (
             set(other.groups) <= set(self.groups)
             and (not self.rules or (bool(other.rules) and set(other.rules) <= set(self.rules)))
-            and all(ANY in self.impersonate or one in self.impersonate for one in other.impersonate)
+            and all(
+                ANY in self.impersonate or pattern in self.impersonate
+                for pattern in other.impersonate
+            )
             and (other.record or not self.record)
             and (other.record_input or not self.record_input)
         )
@@ -99,7 +101,7 @@ class KubernetesRights:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A named set of rules. Built-in ones never change."""
+    """A named set of rules. Built-in roles are read-only."""
 
     id: str
     name: str
@@ -111,21 +113,24 @@ class Role:
 
     @property
     def rights(self) -> frozenset[Right]:
-        """All rights of the role."""
+        """Returns all permissions of the role."""
         return frozenset().union(*(rule.rights for rule in self.rules))
 
     @property
     def built_in(self) -> bool:
-        """Whether the role is part of the program."""
+        """Returns whether the role is built in."""
         return self.id in BUILT_IN
 
 
 class BuiltInRole(StrEnum):
-    """The roles that are part of the program, weakest first."""
+    """The built-in roles, weakest first."""
 
     VIEWER = "viewer"
+    """Reads everything in its scope except audit rows."""
     EDITOR = "editor"
+    """Reads and changes everything in its scope except access rights."""
     ADMIN = "admin"
+    """Has every permission in its scope, access rights included."""
 
 
 _THINGS = (
@@ -144,14 +149,14 @@ _EDITOR_KUBERNETES = KubernetesRights(("towline:editors",))
 VIEWER = Role(
     "viewer",
     "viewer",
-    description="Read everything but the audit trail, and connect to clusters.",
+    description="Read everything except the audit log, and connect to clusters.",
     rules=(Rule((Verb.READ,), _THINGS), Rule((Verb.CONNECT,), (Kind.CLUSTER,))),
     kubernetes=_VIEWER_KUBERNETES,
 )
 EDITOR = Role(
     "editor",
     "editor",
-    description="The same, change things, and decide at gates.",
+    description="All of VIEWER, plus changes and gate approvals.",
     rules=(
         Rule((Verb.READ, Verb.WRITE), tuple(k for k in _THINGS if k is not Kind.PROJECT)),
         Rule((Verb.READ,), (Kind.PROJECT,)),
@@ -164,7 +169,7 @@ EDITOR = Role(
 ADMIN = Role(
     "admin",
     "admin",
-    description="Everything, also granting access and reading the audit trail.",
+    description="Everything, including granting access and reading the audit log.",
     rules=(Rule(),),
     kubernetes=KubernetesRights(("towline:admins",), impersonate=(ANY,)),
 )
@@ -172,31 +177,36 @@ BUILT_IN = {role.id: role for role in (VIEWER, EDITOR, ADMIN)}
 
 
 def weakest_with(right: Right) -> Role:
-    """The least built-in role that has a right."""
+    """Returns the weakest built-in role that has a permission."""
     return next(role for role in (VIEWER, EDITOR, ADMIN) if right in role.rights)
 
 
 def check_kubernetes(rights: KubernetesRights) -> KubernetesRights:
-    """Invalid: a group of the API server's own, more or longer than fits, input kept alone."""
+    """Raises Invalid for a system group of Kubernetes, values beyond the limits, or recorded input
+    without output.
+    """
     for group in rights.groups:
         if group.startswith("system:"):
             raise Invalid(f"{group[:80]} belongs to Kubernetes itself", field="kubernetes.groups")
     if rights.record_input and not rights.record:
-        raise Invalid("what is typed is kept only with what is shown", field="kubernetes.record")
+        raise Invalid(
+            "recordInput requires record: input is recorded only together with output",
+            field="kubernetes.record",
+        )
     rules = [(r.verbs, r.groups, r.resources, r.namespaces, r.names) for r in rights.rules]
     words: Iterable[str] = (word for rule in rules for part in rule for word in part)
     every = [*rights.groups, *rights.impersonate, *words]
-    if len(every) > MOST_RULES * 10 or any(not 0 < len(one) <= _LONGEST_NAME for one in every):
+    if len(every) > MOST_RULES * 10 or any(not 0 < len(name) <= _LONGEST_NAME for name in every):
         raise Invalid(
-            f"names of 1 to {_LONGEST_NAME} characters, {MOST_RULES * 10} at most",
+            f"names must have 1 to {_LONGEST_NAME} characters, at most {MOST_RULES * 10} names",
             field="kubernetes",
         )
     return rights
 
 
 def matches_any(value: str, patterns: Collection[str]) -> bool:
-    """Whether a value fits one of the patterns."""
-    return any(fnmatchcase(value, one) for one in patterns)
+    """Returns whether a value matches one of the patterns."""
+    return any(fnmatchcase(value, pattern) for pattern in patterns)
 
 
 def _fits(value: str, patterns: Collection[str]) -> bool:

@@ -1,7 +1,7 @@
-"""What can be done to what, and where a thing stands in the tree of scopes.
+"""Resources, the verbs on them, and their place in the tree of scopes.
 
-installation → project → cluster → service; everything else stands in a project or right below
-the installation. What has no project of its own belongs to the default one.
+installation → project → cluster → service; all other resources are in a project or directly below
+the installation. A resource without a project belongs to the default project.
 """
 
 from dataclasses import dataclass, field
@@ -9,56 +9,80 @@ from enum import StrEnum
 from typing import NewType
 
 Scope = NewType("Scope", str)
-"""`installation`, or `<kind>:<id>` of a thing in which rights are inherited by all below it."""
+"""`installation`, or `<kind>:<id>` of a resource whose permissions everything below it inherits."""
 
 INSTALLATION = Scope("installation")
 DEFAULT_PROJECT = "00000000-0000-7000-8000-000000000001"
-"""The id of the project that is always there."""
+"""Id of the default project, which always exists."""
 
 
 class Verb(StrEnum):
-    """What can be done to things."""
+    """Verbs of permissions."""
 
     READ = "read"
+    """Read the resource."""
     WRITE = "write"
+    """Create, change or delete the resource."""
     APPROVE = "approve"
+    """Approve or reject a gate."""
     PAUSE = "pause"
-    """Stop a pipeline, or a roll-out, where it is."""
+    """Pause a pipeline or a rollout."""
     RESUME = "resume"
+    """Resume a pipeline."""
     SKIP = "skip"
+    """Skip a gate."""
     CONNECT = "connect"
+    """Connect to the Kubernetes API of a cluster."""
     USE = "use"
-    """Let a service have a secret; it shows no value to anybody."""
+    """Let a service use a secret. This reveals the value to no user."""
     ADMINISTER = "administer"
+    """Administer the resource, for example end requests of other users."""
 
 
 class Kind(StrEnum):
-    """The kinds of things that rights are about."""
+    """Kinds of resources."""
 
     PROJECT = "project"
+    """A project."""
     CLUSTER = "cluster"
+    """A cluster."""
     SERVICE = "service"
+    """A service, global service, service set or managed namespace."""
     PIPELINE = "pipeline"
+    """A pipeline."""
     REPOSITORY = "repository"
+    """A Git repository or a Helm repository."""
     SECRET = "secret"
+    """A secret."""
     CONTEXT = "context"
+    """A service context."""
     USER = "user"
+    """A user or a service account."""
     GROUP = "group"
+    """A group of users."""
     ROLE = "role"
+    """A role."""
     BINDING = "binding"
+    """A role binding."""
     AUDIT = "audit"
+    """The audit log."""
     NOTIFICATION = "notification"
+    """A notification sink or router."""
     INSTALLATION = "installation"
+    """The installation and its settings."""
 
 
 def scope_of(kind: Kind, id: str) -> Scope:
-    """The scope that a thing is."""
+    """Returns the scope of a resource."""
     return Scope(f"{kind.value}:{id}")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A thing, or all of a kind in a place (`id` is empty). `path`: its scopes, widest first."""
+    """A resource, or all resources of a kind in a scope (`id` is empty).
+
+    `path` lists its scopes, widest first.
+    """
 
     kind: Kind
     id: str
@@ -67,27 +91,27 @@ class Target:
 
     @classmethod
     def whole(cls, kind: Kind, id: str = "", name: str = "") -> "Target":
-        """A thing right below the installation, or all of a kind."""
+        """Returns a resource directly below the installation, or all of a kind."""
         return cls(kind, id, (INSTALLATION,), name)
 
     @classmethod
     def within(cls, kind: Kind, project_id: str | None, id: str = "", name: str = "") -> "Target":
-        """A thing of a project, or all of a kind there; None is the default project."""
+        """Returns a resource of a project, or all of a kind there; None is the default project."""
         path = (INSTALLATION, scope_of(Kind.PROJECT, project_id or DEFAULT_PROJECT))
         return cls(kind, id, (*path, scope_of(kind, id)) if id else path, name)
 
     @classmethod
     def project(cls, id: str, name: str = "") -> "Target":
-        """A project itself."""
+        """Returns a project itself."""
         return cls(Kind.PROJECT, id, (INSTALLATION, scope_of(Kind.PROJECT, id)), name)
 
     def below(self, kind: Kind, id: str = "", name: str = "") -> "Target":
-        """A thing inside this one, or all of a kind there."""
+        """Returns a resource below this one, or all of a kind there."""
         return Target(kind, id, (*self.path, scope_of(kind, id)) if id else self.path, name)
 
     @property
     def scope(self) -> Scope:
-        """The narrowest scope that the thing stands in, or is."""
+        """Returns the narrowest scope that contains the resource, or is the resource."""
         return self.path[-1]
 
     def __str__(self) -> str:
@@ -98,6 +122,6 @@ class Target:
 
 _PLURALS = {
     Kind.REPOSITORY: "repositories",
-    Kind.AUDIT: "the audit trail",
+    Kind.AUDIT: "the audit log",
     Kind.INSTALLATION: "the installation",
 }

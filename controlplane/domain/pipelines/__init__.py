@@ -1,4 +1,4 @@
-"""How a release walks through the stages of a pipeline: specification, state, gates, engine.
+"""The pipeline engine: specification, state, gates, and promotion of releases through stages.
 
-Everything here is a pure function of its arguments; no IO, no clock, no randomness, no logging.
+Everything here is a pure function of its arguments: no IO, no clock, no randomness, no logging.
 """

@@ -1,4 +1,6 @@
-"""What follows by itself from a state: releases queue, gates are judged, stages take them in."""
+"""Automatic progress of a pipeline: releases queue, gates are
+evaluated, stages take releases in.
+"""
 
 import hashlib
 from collections.abc import Iterable
@@ -16,7 +18,7 @@ from controlplane.domain.pipelines.state import Candidate, Health, ReleaseId, St
 
 
 def advance(draft: Draft) -> None:
-    """Move every release as far as it may go now, one stage after the other."""
+    """Moves every release as far as it may go now, one stage after the other."""
     if draft.pipeline.triggers:
         fire(draft)
     for stage in draft.pipeline.order:
@@ -34,7 +36,7 @@ def advance(draft: Draft) -> None:
 
 
 def _queue(draft: Draft, edge: Edge) -> None:
-    """What waits before an edge is what its source holds, unless its target has had it."""
+    """Puts the release of the source stage before the edge, unless the target stage has had it."""
     release = draft.stage(edge.source).release
     waiting = draft.candidates.get(edge.id)
     if release is None or not _is_newer(draft, release, draft.stage(edge.target).release):
@@ -65,28 +67,30 @@ def _ask_render(draft: Draft, edge: Edge) -> None:
 
 
 def _enter(draft: Draft, stage: Stage, edges: tuple[Edge, ...]) -> None:
-    """Take in the release for which all edges into the stage are clear, if there is one."""
+    """Takes in the release for which all edges into the stage are open, if there is one."""
     waiting = [draft.candidates.get(edge.id) for edge in edges]
     first = waiting[0]
-    if first is None or any(one is None or one.release != first.release for one in waiting):
-        return _hold(draft, edges, "has not arrived on every way into the stage")
-    if any(one.reason for one in waiting if one is not None):
-        return _hold(draft, edges, "waits on another way into the stage")
+    if first is None or any(
+        candidate is None or candidate.release != first.release for candidate in waiting
+    ):
+        return _hold(draft, edges, "has not arrived on every edge into the stage")
+    if any(candidate.reason for candidate in waiting if candidate is not None):
+        return _hold(draft, edges, "waiting at another edge into the stage")
     if why := _closed(draft, stage):
         return _hold(draft, edges, why)
-    attempt = max(one.attempt for one in waiting if one is not None)
+    attempt = max(candidate.attempt for candidate in waiting if candidate is not None)
     _promote(draft, stage, first.release, attempt)
     for edge in edges:
         del draft.candidates[edge.id]
 
 
 def _closed(draft: Draft, stage: Stage) -> str | None:
-    """Why the stage takes in nothing now."""
+    """Returns the reason why the stage takes in no release now."""
     held = draft.stage(stage.id)
     if draft.paused is not None:
         return draft.paused
     if held.promoting:
-        return f"{stage.name} is still taking in {held.release}"
+        return f"{stage.name} is still rolling out {held.release}"
     if all(service in draft.frozen for service in stage.services):
         return draft.frozen[stage.services[0]]
     return None

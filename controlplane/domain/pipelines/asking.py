@@ -1,4 +1,4 @@
-"""Having workers find out what the steps of a gate ask, and when a gate has taken too long."""
+"""Requests to workers for the checks of a gate, and timeouts of gates."""
 
 from datetime import timedelta
 
@@ -19,13 +19,13 @@ from controlplane.domain.pipelines.state import (
 
 
 def walked(draft: Draft, seat: Seat, source: StageState) -> tuple[Verdict, dict[str, CheckState]]:
-    """Go on with the steps of a gate; `source` is the stage that has the release."""
+    """Advances the steps of a gate; `source` is the stage that has the release."""
     people = approval_of(seat.gate.rule)
     situation = Situation(source, seat.digests, seat.state.approvals, draft.now)
-    told = judge(people, situation) if people else None
+    verdict = judge(people, situation) if people else None
     content = fingerprint(seat.render or {})
     base = f"check/{seat.gate.id}/{seat.release}/{seat.attempt}/{content}"
-    approved = told is not None and told.status is GateStatus.OPEN
+    approved = verdict is not None and verdict.status is GateStatus.OPEN
     steps = steps_of(seat.gate.rule, seat.gate.patience)
     now = walk(steps, seat.state.checks, base, draft.now, approved=approved)
     _ask(draft, seat, now)
@@ -33,12 +33,12 @@ def walked(draft: Draft, seat: Seat, source: StageState) -> tuple[Verdict, dict[
     if now.failed is not None:
         return Verdict(GateStatus.CLOSED, now.failed), checks
     if now.passed:
-        return Verdict(GateStatus.OPEN, "all of it has passed"), checks
+        return Verdict(GateStatus.OPEN, "all steps passed"), checks
     return Verdict(GateStatus.RUNNING, now.reason), checks
 
 
 def in_time(draft: Draft, gate: Gate, state: GateState, verdict: Verdict) -> Verdict:
-    """The verdict, unless the gate as a whole has taken too long; checks have their own time."""
+    """Returns the verdict, or a timeout of the gate as a whole. Checks have their own timeouts."""
     seconds = gate.patience.timeout_seconds
     is_check = isinstance(gate.rule, CheckRule)
     if not seconds or is_check or verdict.status is not GateStatus.RUNNING:
@@ -51,20 +51,20 @@ def in_time(draft: Draft, gate: Gate, state: GateState, verdict: Verdict) -> Ver
 
 
 def _ask(draft: Draft, seat: Seat, now: Walk) -> None:
-    for one in now.questions:
-        if isinstance(one.step.rule, CheckRule):
+    for question in now.questions:
+        if isinstance(question.step.rule, CheckRule):
             draft.emit(
                 RunCheck(
-                    key=one.key,
-                    attempt_key=one.attempt_key,
+                    key=question.key,
+                    attempt_key=question.attempt_key,
                     gate=seat.gate.id,
-                    step=one.step.name,
+                    step=question.step.name,
                     stage=seat.stage,
                     release=seat.release,
-                    rule=one.step.rule,
+                    rule=question.step.rule,
                     commits=draft.releases[seat.release].commits,
                     digests=seat.digests,
-                    inputs=one.inputs,
+                    inputs=question.inputs,
                 )
             )
     for wake in now.wakes:

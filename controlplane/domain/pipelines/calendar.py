@@ -1,8 +1,7 @@
-"""When a gate is open by the calendar: hours of weekdays in a time zone, holidays, freezes.
+"""Calendars of gates: weekday hours in a time zone, holidays and freezes.
 
-Hours are those that clocks on the wall show. In the night when summer time begins, an hour that
-no clock shows counts as the moment of the change; in the night when it ends, an hour shown twice
-is open both times.
+Hours are local wall-clock times. When summer time begins, an hour that does not exist counts as the
+moment of the change. When it ends, an hour that occurs twice is open both times.
 """
 
 from collections.abc import Iterator
@@ -20,8 +19,10 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """From `begin` until `end` on weekdays (0 is Monday); an end not after the begin is of the
-    next day."""
+    """Opening hours from `begin` until `end` on weekdays (0 is Monday).
+
+    An end that is not after the begin belongs to the next day.
+    """
 
     weekdays: tuple[int, ...]
     begin: time = time(0)
@@ -30,7 +31,9 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A time from `begin` until `end`, both aware, in which nothing passes; `reason` says why."""
+    """A freeze from `begin` until `end` (timezone-aware), in which the gate stays closed; `reason`
+    says why.
+    """
 
     begin: datetime
     end: datetime
@@ -39,10 +42,9 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Open in any of `hours` (none: always), but not on `holidays` and in no freeze.
+    """Open during any of `hours` (none: always), except on `holidays` and in freezes.
 
-    Holidays are dates in the zone. Hours that begin on the day before run on into a holiday no
-    further than midnight.
+    Holidays are dates in the zone. Hours that began on the day before a holiday end at midnight.
     """
 
     zone: str = "UTC"
@@ -51,23 +53,23 @@ class Calendar:
     freezes: tuple[Period, ...] = ()
 
     def check(self, field: str) -> None:
-        """Invalid: no such zone, or more than fits."""
+        """Raises Invalid for an unknown zone or too many entries."""
         zone_of(self.zone, f"{field}.zone")
         if len(self.hours) > MAX_HOURS:
-            raise Invalid(f"{MAX_HOURS} at most", field=f"{field}.hours")
+            raise Invalid(f"maximum {MAX_HOURS}", field=f"{field}.hours")
         if max(len(self.holidays), len(self.freezes)) > MAX_DATES:
-            raise Invalid(f"{MAX_DATES:,} at most", field=f"{field}.holidays")
+            raise Invalid(f"maximum {MAX_DATES:,}", field=f"{field}.holidays")
         for hours in self.hours:
             if not hours.weekdays or not all(0 <= day <= 6 for day in hours.weekdays):
-                raise Invalid("weekdays are numbers from 0, Monday, to 6", field=f"{field}.hours")
+                raise Invalid("weekdays must be 0 (Monday) to 6 (Sunday)", field=f"{field}.hours")
         for period in self.freezes:
             if period.begin.tzinfo is None or period.end.tzinfo is None:
-                raise Invalid("times of freezes need a zone", field=f"{field}.freezes")
+                raise Invalid("the times of a freeze need a time zone", field=f"{field}.freezes")
             if period.end <= period.begin:
-                raise Invalid("a freeze ends after it begins", field=f"{field}.freezes")
+                raise Invalid("a freeze must end after it begins", field=f"{field}.freezes")
 
     def closed(self, now: datetime) -> str | None:
-        """Why nothing may pass now; None: it is open."""
+        """Returns the reason why the calendar is closed; None: it is open."""
         for period in self.freezes:
             if period.begin <= now < period.end:
                 return f"frozen until {_told(period.end)}: {period.reason or 'no reason given'}"
@@ -79,13 +81,15 @@ class Calendar:
         return f"outside the hours of {self.zone}"
 
     def next_change(self, now: datetime) -> datetime | None:
-        """When it next opens or closes, within 400 days; None: it stays as it is."""
+        """Returns the next opening or closing time within 400 days; None: no change."""
         is_open = self.closed(now) is None
-        moments = sorted({one for one in self._moments(now) if one > now})
-        return next((one for one in moments if (self.closed(one) is None) != is_open), None)
+        moments = sorted({moment for moment in self._moments(now) if moment > now})
+        return next(
+            (moment for moment in moments if (self.closed(moment) is None) != is_open), None
+        )
 
     def _moments(self, now: datetime) -> Iterator[datetime]:
-        """All moments at which something may change."""
+        """Returns all moments at which the calendar may open or close."""
         for begin, end in self._spans(now, _DAYS_AHEAD):
             yield begin
             yield end
@@ -97,9 +101,10 @@ class Calendar:
             yield self._at(day + _DAY, time(0))
 
     def _spans(self, now: datetime, days: int) -> Iterator[tuple[datetime, datetime]]:
-        """The opening hours that begin on so many days, the first of them yesterday.
+        """Returns the opening hours that begin on each of `days` days, starting yesterday.
 
-        By the calendar: 24 hours ago is not always yesterday where a day has 23 or 25.
+        Counts calendar days: 24 hours ago is not always yesterday, since days can have 23 or 25
+        hours.
         """
         first = now.astimezone(zone_of(self.zone)).date() - _DAY
         for number in range(days):
@@ -110,28 +115,30 @@ class Calendar:
                     yield self._at(day, hours.begin), self._at(last, hours.end, last=True)
 
     def _at(self, day: date, hour: time, *, last: bool = False) -> datetime:
-        """A wall-clock time as a moment; `last`: the later one of two."""
+        """Converts a wall-clock time into a moment; `last` selects the later of two."""
         zone = zone_of(self.zone)
         local = datetime.combine(day, hour, zone).replace(fold=int(last))
         moment = local.astimezone(UTC)
         if moment.astimezone(zone).replace(tzinfo=None) == local.replace(tzinfo=None):
             return moment
-        # No clock shows this hour: the moment of the change is where both readings meet.
+        # This hour does not exist: the moment of the change is where both readings meet.
         before = local.replace(fold=0).utcoffset() or timedelta()
         after = local.replace(fold=1).utcoffset() or timedelta()
         return _change_between(moment - abs(after - before) * 2, moment, zone)
 
 
 def zone_of(name: str, field: str = "zone") -> ZoneInfo:
-    """A time zone by its IANA name. Invalid: there is none."""
+    """Returns a time zone by its IANA name. Raises Invalid if it does not exist."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise Invalid(f"{name[:80]!r} is no time zone like Europe/Berlin", field=field) from None
+        raise Invalid(
+            f"{name[:80]!r} is not an IANA time zone such as Europe/Berlin", field=field
+        ) from None
 
 
 def _change_between(low: datetime, high: datetime, zone: ZoneInfo) -> datetime:
-    """The moment (UTC, to the second) in which the zone's offset changes."""
+    """Finds the moment (UTC, to the second) at which the zone's offset changes."""
     high += timedelta(hours=3)
     first = low.astimezone(zone).utcoffset()
     while high - low > timedelta(seconds=1):

@@ -1,7 +1,7 @@
-"""How the steps of one gate go on: a check alone is a workflow of one step.
+"""Progress of the steps of one gate; a single check is a workflow of one step.
 
-Pure: given what is known of each step, `walk` says what is known now, what is to be asked, and
-when to look again.
+Pure: from the known state of each step, `walk` derives the new state, the checks to run, and the
+time of the next evaluation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ from controlplane.domain.pipelines.rules import (
 from controlplane.domain.pipelines.state import CheckState, GateStatus
 
 ALONE = "check"
-"""The name of the only step of a gate that is one check."""
+"""Name of the only step of a gate with a single check."""
 LONGEST_ATTEMPT = 3_600
 
 
 class Answer(StrEnum):
-    """What a check found; UNDECIDED: it is to be looked at again."""
+    """Result of a check; UNDECIDED: the check is repeated later."""
 
     PASSED = "PASSED"
     FAILED = "FAILED"
@@ -37,7 +37,7 @@ class Answer(StrEnum):
 
 
 class Finding(NamedTuple):
-    """What one look at something gave, and why; `measured` are the values that a metric had."""
+    """Result of one run of a check with its reason; `measured` are the values of a metric."""
 
     answer: Answer
     reason: str
@@ -46,7 +46,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A check to be carried out. `attempt_key` is the same for all looks of one attempt."""
+    """A check to run. `attempt_key` is the same for all runs of one attempt."""
 
     key: str
     attempt_key: str
@@ -56,7 +56,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The steps after a look at them."""
+    """The steps after an evaluation."""
 
     states: Mapping[str, CheckState]
     questions: tuple[Question, ...] = ()
@@ -64,28 +64,30 @@ class Walk:
 
     @property
     def failed(self) -> str | None:
-        """The first step that has failed for good, with its reason."""
-        for name, one in self.states.items():
-            if one.status is GateStatus.CLOSED:
-                return one.reason if name == ALONE else f"{name}: {one.reason}"
+        """Returns the first step that failed for good, with its reason."""
+        for name, state in self.states.items():
+            if state.status is GateStatus.CLOSED:
+                return state.reason if name == ALONE else f"{name}: {state.reason}"
         return None
 
     @property
     def passed(self) -> bool:
-        return all(one.status is GateStatus.OPEN for one in self.states.values())
+        return all(state.status is GateStatus.OPEN for state in self.states.values())
 
     @property
     def reason(self) -> str:
-        """What the steps that are under way say."""
+        """Returns the combined reasons of the running steps."""
         return "; ".join(
-            one.reason if name == ALONE else f"{name}: {one.reason}"
-            for name, one in self.states.items()
-            if one.status is GateStatus.RUNNING and one.reason
+            state.reason if name == ALONE else f"{name}: {state.reason}"
+            for name, state in self.states.items()
+            if state.status is GateStatus.RUNNING and state.reason
         )
 
 
 def steps_of(rule: Rule, patience: Patience) -> Sequence[Step]:
-    """The steps of a gate that asks workers; none for one that asks people or time."""
+    """Returns the steps of a gate that workers decide; empty for
+    gates that people or time decide.
+    """
     if isinstance(rule, WorkflowRule):
         return in_order(rule.steps)
     if isinstance(rule, CheckRule):
@@ -101,7 +103,7 @@ def walk(
     *,
     approved: bool = False,
 ) -> Walk:
-    """Look at each step once; `base` begins the keys of what is asked."""
+    """Evaluates each step once; `base` is the key prefix of the checks."""
     stride = _Stride(before, base, now, approved)
     for step in steps:
         stride.take(step)
@@ -111,7 +113,7 @@ def walk(
 def answered(
     step: Step, state: CheckState, answer: Answer, reason: str, now: datetime
 ) -> CheckState:
-    """The step after an answer to its newest attempt."""
+    """Returns the step after an answer to its newest attempt."""
     match answer:
         case Answer.PASSED:
             return replace(state, status=GateStatus.OPEN, reason=reason, next_at=None)
@@ -139,16 +141,16 @@ class _Stride:
     def _next(self, step: Step, state: CheckState) -> CheckState:
         if state.status in (GateStatus.OPEN, GateStatus.CLOSED):
             return state
-        missing = [one for one in step.after if self.states[one].status is not GateStatus.OPEN]
+        missing = [name for name in step.after if self.states[name].status is not GateStatus.OPEN]
         if missing:
-            return CheckState(reason=f"waits for {', '.join(missing)}")
+            return CheckState(reason=f"waiting for {', '.join(missing)}")
         match step.rule:
             case WaitRule(seconds=seconds):
                 return self._wait(state, seconds)
             case ApprovalRule():
                 if self.approved:
                     return replace(state, status=GateStatus.OPEN, reason="approved")
-                return replace(state, status=GateStatus.RUNNING, reason="waits for people")
+                return replace(state, status=GateStatus.RUNNING, reason="waiting for approval")
         return self._check(step, state)
 
     def _wait(self, state: CheckState, seconds: int) -> CheckState:
@@ -157,16 +159,16 @@ class _Stride:
         if self.now >= until:
             return replace(state, status=GateStatus.OPEN, reason=f"waited {seconds} s")
         self.wakes.append(until)
-        told = f"waits until {until:%Y-%m-%d %H:%M:%S} UTC"
-        return replace(state, status=GateStatus.RUNNING, begun_at=begun, reason=told)
+        reason = f"waiting until {until:%Y-%m-%d %H:%M:%S} UTC"
+        return replace(state, status=GateStatus.RUNNING, begun_at=begun, reason=reason)
 
     def _check(self, step: Step, state: CheckState) -> CheckState:
         if state.attempt == 0:
             return self._begin(step, state)
         if not state.pausing and self.now >= _deadline(step, state):
-            told = f"no answer within {_seconds(step)} s"
+            reason = f"no answer within {_seconds(step)} s"
             last = f", last: {state.reason}" if state.reason else ""
-            state = _failed(step, state, f"{told}{last}", self.now)
+            state = _failed(step, state, f"{reason}{last}", self.now)
         if state.status is GateStatus.CLOSED:
             return state
         if state.next_at is not None and self.now >= state.next_at:
@@ -189,8 +191,8 @@ class _Stride:
         looks = state.looks + 1
         inputs = {
             f"steps.{name}.{key}": value
-            for name, one in self.states.items()
-            for key, value in one.outputs.items()
+            for name, state in self.states.items()
+            for key, value in state.outputs.items()
         }
         self.questions.append(Question(f"{state.key}/{looks}", state.key, step, inputs))
         self.wakes.append(_deadline(step, state))
@@ -198,18 +200,18 @@ class _Stride:
 
 
 def _failed(step: Step, state: CheckState, reason: str, now: datetime) -> CheckState:
-    """After a failed attempt: a pause before the next, or the end."""
+    """Returns a step after a failed attempt: a pause before the next one, or a final failure."""
     if state.attempt >= step.patience.attempts:
         return replace(state, status=GateStatus.CLOSED, reason=reason, next_at=None)
     again = now + timedelta(seconds=step.patience.pause_after(state.attempt))
-    told = f"attempt {state.attempt} of {step.patience.attempts} failed: {reason}"
-    return replace(state, reason=told, next_at=again, pausing=True)
+    text = f"attempt {state.attempt} of {step.patience.attempts} failed: {reason}"
+    return replace(state, reason=text, next_at=again, pausing=True)
 
 
 def _seconds(step: Step) -> int:
     if step.patience.timeout_seconds:
         return step.patience.timeout_seconds
-    # A job ends by itself, and says how; the check only outlives it.
+    # A job ends by itself and reports how; the check only has to outlive it.
     own = step.rule.timeout_seconds + 300 if isinstance(step.rule, JobRule) else 0
     return own or LONGEST_ATTEMPT
 

@@ -1,7 +1,7 @@
-"""The JSON forms of pipelines, states, events and effects, as they are kept in the store.
+"""JSON forms of pipelines, states, events and effects, as the store keeps them.
 
-JSON objects (as `dict`) with the fields of the dataclasses. A state carries the version of its
-form, so that a later program can read an older one; events and effects carry their type.
+JSON objects (as `dict`) with the fields of the dataclasses. A state carries its format version, so
+that later versions of the program can read older states. Events and effects carry their type.
 """
 
 from collections.abc import Mapping
@@ -21,19 +21,19 @@ Json = dict[str, Any]
 
 _STATE = TypeAdapter(State)
 _PIPELINE = TypeAdapter(Pipeline)
-_EVENTS = {one.__name__: TypeAdapter(one) for one in get_args(Event)}
-_EFFECTS = {one.__name__: TypeAdapter(one) for one in get_args(Effect)}
+_EVENTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Event)}
+_EFFECTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Effect)}
 
 
 def state_to_json(state: State) -> Json:
-    """The JSON form of a state."""
+    """Returns the JSON form of a state."""
     return {"version": STATE_VERSION, "state": _STATE.dump_python(state, mode="json")}
 
 
 def state_from_json(data: Mapping[str, Any]) -> State:
-    """The state that `state_to_json` gave; the empty object is a pipeline never run.
+    """Decodes the result of `state_to_json`; the empty object is a pipeline that never ran.
 
-    Invalid: anything else, and what a newer program has written.
+    Raises Invalid for anything else, also for a state of a newer version.
     """
     if not data:
         return State()
@@ -43,32 +43,34 @@ def state_from_json(data: Mapping[str, Any]) -> State:
 
 
 def pipeline_to_json(pipeline: Pipeline) -> Json:
-    """The JSON form of a specification."""
+    """Returns the JSON form of a specification."""
     return _PIPELINE.dump_python(pipeline, mode="json")
 
 
 def pipeline_from_json(data: Mapping[str, Any]) -> Pipeline:
-    """The specification that `pipeline_to_json` gave, not validated again. Invalid: no such."""
+    """Decodes the result of `pipeline_to_json` without validating it again. Raises Invalid for
+    anything else.
+    """
     return _build(_PIPELINE, data)
 
 
 def event_to_json(event: Event) -> Json:
-    """The JSON form of an event."""
+    """Returns the JSON form of an event."""
     return _typed(_EVENTS, event)
 
 
 def event_from_json(data: Mapping[str, Any]) -> Event:
-    """The event that `event_to_json` gave. Invalid: anything else."""
+    """Decodes the result of `event_to_json`. Raises Invalid for anything else."""
     return _untyped(_EVENTS, data)
 
 
 def effect_to_json(effect: Effect) -> Json:
-    """The JSON form of an effect."""
+    """Returns the JSON form of an effect."""
     return _typed(_EFFECTS, effect)
 
 
 def effect_from_json(data: Mapping[str, Any]) -> Effect:
-    """The effect that `effect_to_json` gave. Invalid: anything else."""
+    """Decodes the result of `effect_to_json`. Raises Invalid for anything else."""
     return _untyped(_EFFECTS, data)
 
 

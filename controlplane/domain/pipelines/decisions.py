@@ -1,4 +1,4 @@
-"""What people decide: approve, reject, withdraw, retry, refuse a revision, pause."""
+"""Decisions of users: approve, reject, withdraw, retry, deny a revision, pause."""
 
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Topic
@@ -29,7 +29,7 @@ from controlplane.domain.pipelines.state import (
 
 
 def approved(draft: Draft, event: Approved) -> None:
-    """A yes counts once a person, for exactly the digests that the person saw."""
+    """Adds an approval: once per user, for exactly the digests that the user saw."""
     seat = find_waiting(draft, event.gate, event.digests)
     if isinstance(seat, str):
         return draft.note(seat)
@@ -42,7 +42,7 @@ def approved(draft: Draft, event: Approved) -> None:
 
 
 def rejected(draft: Draft, event: Rejected) -> None:
-    """A no stops the release before the edge until somebody retries it or a newer one comes."""
+    """Rejects the release before the edge until it is retried or a newer one arrives."""
     seat = find_waiting(draft, event.gate, event.digests)
     if isinstance(seat, str):
         return draft.note(seat)
@@ -57,7 +57,7 @@ def rejected(draft: Draft, event: Rejected) -> None:
 
 
 def superseded(draft: Draft, event: Superseded) -> None:
-    """Take a release out of a stage's queue, or mark that the stage no longer runs it."""
+    """Removes a release from a stage's queue, or marks that the stage no longer runs it."""
     text = f"withdrawn by {event.actor}: {event.reason}"
     queued = [e for e, c in draft.waiting(event.stage, event.release) if c.refusal is None]
     for edge in queued:
@@ -81,14 +81,14 @@ def superseded(draft: Draft, event: Superseded) -> None:
 
 
 def retried(draft: Draft, event: Retried) -> None:
-    """Ask all gates again about a refused release, or promote again one that has failed."""
+    """Evaluates all gates of a refused release again, or promotes a failed release again."""
     again = [
         (edge, candidate)
         for edge, candidate in draft.waiting(event.stage, event.release)
         if candidate.refusal or candidate.render_error
     ]
-    for edge, one in again:
-        draft.candidates[edge.id] = Candidate(one.release, one.attempt + 1)
+    for edge, candidate in again:
+        draft.candidates[edge.id] = Candidate(candidate.release, candidate.attempt + 1)
     held = draft.stage(event.stage)
     failed = held.release == event.release and held.health == Health.FAILED
     if failed and held.revisions and _is_later(draft, event):
@@ -97,16 +97,16 @@ def retried(draft: Draft, event: Retried) -> None:
     if failed and refused:
         draft.change_stage(event.stage, attempt=held.attempt + 1, workflow=None)
     elif not again:
-        return draft.note(f"release {event.release} has neither been refused nor failed there")
-    draft.record(event.stage, event.release, "to be tried again", event.actor)
+        return draft.note(f"release {event.release} was neither refused nor failed there")
+    draft.record(event.stage, event.release, "retry requested", event.actor)
 
 
 def known_bad(draft: Draft, event: KnownBad) -> None:
-    """Refuse a commit or digest everywhere; the oldest is forgotten beyond the limit."""
+    """Denies a commit or digest in all stages; above the limit the oldest denial is dropped."""
     if event.revision in draft.known_bad:
-        return draft.note(f"{event.revision} is known to be bad already")
+        return draft.note(f"{event.revision} is already denied")
     draft.refuse_revision(event.revision, f"{event.actor}: {event.reason}")
-    draft.record("", None, f"{event.revision} refused everywhere: {event.reason}", event.actor)
+    draft.record("", None, f"{event.revision} denied in all stages: {event.reason}", event.actor)
     for stage, held in draft.stages():
         running = draft.bad_among(held.revisions.values())
         if held.release is not None and running:
@@ -114,14 +114,14 @@ def known_bad(draft: Draft, event: KnownBad) -> None:
 
 
 def cleared(draft: Draft, event: Cleared) -> None:
-    """Lift the refusal of a revision."""
+    """Removes the denial of a revision."""
     if draft.known_bad.pop(event.revision, None) is None:
-        return draft.note(f"{event.revision} is not known to be bad")
-    draft.record("", None, f"{event.revision} no longer refused", event.actor)
+        return draft.note(f"{event.revision} is not denied")
+    draft.record("", None, f"{event.revision} no longer denied", event.actor)
 
 
 def paused(draft: Draft, event: Paused) -> None:
-    """Stop the line: what has entered a stage settles there, nothing else moves."""
+    """Pauses the pipeline: releases that have entered a stage settle there, nothing else moves."""
     if draft.paused is not None:
         return draft.note(draft.paused)
     draft.paused = clip(f"paused by {event.actor}: {event.reason}")
@@ -129,7 +129,7 @@ def paused(draft: Draft, event: Paused) -> None:
 
 
 def resumed(draft: Draft, event: Resumed) -> None:
-    """Let releases move again."""
+    """Resumes the pipeline."""
     if draft.paused is None:
         return draft.note("the pipeline is not paused")
     draft.paused = None
@@ -137,21 +137,23 @@ def resumed(draft: Draft, event: Resumed) -> None:
 
 
 def find_waiting(draft: Draft, gate: GateId, digests: Digests | None) -> Seat | str:
-    """What waits at a gate with these digests (None: any), or why nothing does."""
+    """Returns the release that waits at a gate with these digests (None: any), or the reason why
+    none does.
+    """
     seat = seat_of(draft, gate)
     if isinstance(seat, str):
         return seat
     if seat.render is None and digests is not None:
-        return "what would be deployed is not known yet"
+        return "the release is not rendered yet, so its digests are unknown"
     if seat.render is not None and digests not in (None, seat.digests):
-        return "what would be deployed has changed since; look at it again"
+        return "the release has changed since it was shown; review it again"
     return seat
 
 
 def _approval_problem(rule: Rule, before: GateState, event: Approved) -> str | None:
     asked = approval_of(rule)
-    if any(one.actor == clip(event.actor) for one in before.approvals):
-        return f"{event.actor} has approved already"
+    if any(approval.actor == clip(event.actor) for approval in before.approvals):
+        return f"{event.actor} has already approved"
     if isinstance(rule, ManualRule):
         return None
     if asked is None:
@@ -159,9 +161,9 @@ def _approval_problem(rule: Rule, before: GateState, event: Approved) -> str | N
     if event.is_author and asked.not_author:
         return "the author of a release cannot approve it"
     if len(before.approvals) >= asked.quorum:
-        return "the gate has its approvals already"
+        return "the gate already has its approvals"
     if isinstance(rule, WorkflowRule) and not asks_people(rule, before):
-        return "people are asked when the steps before have passed"
+        return "approval is possible only after the preceding steps have passed"
     if event.actor in asked.people or set(event.groups) & set(asked.groups):
         return None
     if asked.people or asked.groups:
@@ -171,7 +173,7 @@ def _approval_problem(rule: Rule, before: GateState, event: Approved) -> str | N
 
 
 def _is_later(draft: Draft, event: Superseded | Retried) -> bool:
-    """The stage is one that the pipeline promotes to: the first one follows git instead."""
+    """Returns a stage that the pipeline promotes to; the first stage follows git instead."""
     return event.stage != draft.pipeline.first.id
 
 

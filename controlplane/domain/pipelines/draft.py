@@ -1,4 +1,4 @@
-"""A state being changed by one step of the engine, and the effects that the step has so far."""
+"""A state during one step of the engine, with the effects of the step so far."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,9 @@ from controlplane.domain.pipelines.state import (
 
 
 class Draft:
-    """One step's working copy. What the pipeline no longer has is left behind."""
+    """Working copy of a state for one step. Drops state of stages and edges that the pipeline no
+    longer has.
+    """
 
     def __init__(self, pipeline: Pipeline, state: State, now: datetime) -> None:
         self.pipeline = pipeline
@@ -36,7 +38,7 @@ class Draft:
         self.room = state.room
         self.seen = state.seen
         self.calls = state.calls
-        known = {one.id for one in pipeline.triggers}
+        known = {trigger.id for trigger in pipeline.triggers}
         self.triggers = {k: v for k, v in state.triggers.items() if k in known}
         edges = {edge.id for edge in pipeline.edges}
         self.candidates = {k: v for k, v in state.candidates.items() if k in edges}
@@ -46,11 +48,11 @@ class Draft:
         self._wakes: list[datetime] = []
 
     def stage(self, stage: StageId) -> StageState:
-        """What the stage holds."""
+        """Returns the state of a stage."""
         return self._stages.get(stage) or StageState()
 
     def stages(self) -> Iterator[tuple[StageId, StageState]]:
-        """The stages that hold something."""
+        """Returns the stages that hold a release."""
         yield from self._stages.items()
 
     def put_stage(self, stage: StageId, value: StageState) -> None:
@@ -63,7 +65,7 @@ class Draft:
         self.candidates[edge] = replace(self.candidates[edge], **changes)
 
     def waiting(self, stage: StageId, release: ReleaseId) -> list[tuple[Edge, Candidate]]:
-        """The edges into a stage before which the release waits."""
+        """Returns the edges into a stage before which the release waits."""
         return [
             (edge, self.candidates[edge.id])
             for edge in self.pipeline.edges_into.get(stage, ())
@@ -71,32 +73,36 @@ class Draft:
         ]
 
     def render_of(self, stage: StageId, release: ReleaseId) -> Revisions | None:
-        """What the stage's present services would run for a release in waiting, once known."""
+        """Returns the revisions that the stage's services would run with a waiting release, once
+        known.
+        """
         revisions = self.stage(stage).rendered.get(release)
         complete = revisions is not None and self.covers(stage, revisions)
         return revisions if complete else None
 
     def covers(self, stage: StageId, revisions: Revisions) -> bool:
-        """There is a revision for exactly the services of the stage."""
+        """Returns whether there is a revision for exactly the services of the stage."""
         return set(revisions) == set(self.pipeline.stage[stage].services)
 
     def bad_among(self, revisions: Iterable[Revision]) -> str | None:
-        """Why one of the revisions must not move, if so."""
+        """Returns the reason if one of the revisions is denied."""
         if not self.known_bad:
             return None
         for revision in revisions:
             for name in (revision.commit, revision.digest):
                 if name in self.known_bad:
-                    return f"{name} is known to be bad: {self.known_bad[name]}"
+                    return f"{name} is denied: {self.known_bad[name]}"
         return None
 
     def refuse_revision(self, revision: str, reason: str) -> None:
-        """Refuse a commit or digest everywhere; the oldest is forgotten beyond the limit."""
+        """Denies a commit or digest in all stages; above the limit the oldest denial is dropped."""
         self.known_bad[revision] = clip(reason)
         while len(self.known_bad) > KNOWN_BAD_LENGTH:
             forgotten = next(iter(self.known_bad))
             del self.known_bad[forgotten]
-            self.note(f"{forgotten} is the oldest known-bad revision and is forgotten")
+            self.note(
+                f"{forgotten} was the oldest denied revision; its denial was dropped at the limit"
+            )
 
     def record(self, place: str, release: ReleaseId | None, text: str, actor: str = "") -> None:
         entry = HistoryEntry(self.now, place, release, clip(text), clip(actor))
@@ -116,7 +122,7 @@ class Draft:
         self._wakes.append(at)
 
     def finish(self) -> tuple[State, tuple[Effect, ...]]:
-        """The new state and what is to be done; drops what nothing refers to any more."""
+        """Returns the new state and the effects; drops everything unreferenced."""
         if self._wakes:
             at = min(self._wakes)
             self.emit(WakeAt(f"wake/{at.isoformat()}", at))
@@ -145,11 +151,11 @@ class Draft:
             self.change_stage(stage, rendered=kept)
 
     def _releases_in_use(self) -> set[ReleaseId | None]:
-        held = {one.release for one in self._stages.values()}
-        held |= {one.good_release for one in self._stages.values()}
-        return held | {one.release for one in self.candidates.values()}
+        held = {stage.release for stage in self._stages.values()}
+        held |= {stage.good_release for stage in self._stages.values()}
+        return held | {candidate.release for candidate in self.candidates.values()}
 
 
 def clip(text: str) -> str:
-    """The text, bounded."""
+    """Returns the text, truncated to the limit."""
     return text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"

@@ -1,6 +1,6 @@
-"""What the engine wants done; the caller stores effects with the state and carries them out.
+"""Effects of the engine; the caller stores them with the state and carries them out.
 
-`key` is the same whenever the same thing is wanted: a key already carried out is skipped.
+The same request always has the same `key`; a key that was already carried out is skipped.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from fleet.identity import ServiceId
 
 
 class Topic(StrEnum):
-    """What people are told about."""
+    """Topics of notifications."""
 
     APPROVAL_WANTED = "APPROVAL_WANTED"
     APPROVAL_VOIDED = "APPROVAL_VOIDED"
@@ -27,10 +27,10 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RenderStage:
-    """Render the release for the stage and answer with `Rendered` or `RenderFailed`.
+    """Render the release for the stage; the answer is `Rendered` or `RenderFailed`.
 
-    `commits` are those of the first stage's services: each service of the stage takes the commit
-    of its own repository.
+    `commits` are those of the first stage's services: each service of the stage takes the commit of
+    its own repository.
     """
 
     key: str
@@ -41,9 +41,9 @@ class RenderStage:
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """Give services of the stage their revisions, and answer with `ServicesHealth`.
+    """Give services of the stage their revisions; the answer is `ServicesHealth`.
 
-    `back`: they are those that it held before, and are to be taken whatever was frozen since.
+    `back` marks a rollback to earlier revisions, which applies despite later freezes.
     """
 
     key: str
@@ -55,9 +55,9 @@ class Promote:
 
 @dataclass(frozen=True, slots=True)
 class FollowChange:
-    """See what has become of a request; once it is merged, give services their revisions.
+    """Check the state of a pull request; once it is merged, give services their revisions.
 
-    Answer with `Changed`, or with `PromotionFailed` if it was closed.
+    The answer is `Changed`, or `PromotionFailed` if the request was closed.
     """
 
     key: str
@@ -68,9 +68,8 @@ class FollowChange:
 
 @dataclass(frozen=True, slots=True)
 class WriteFound:
-    """Write what a trigger has found to where the first stage looks.
-
-    Answer with `FoundWritten` or `FoundFailed`.
+    """Write a trigger's finding into the source of the first stage; the answer is `FoundWritten` or
+    `FoundFailed`.
     """
 
     key: str
@@ -81,10 +80,10 @@ class WriteFound:
 
 @dataclass(frozen=True, slots=True)
 class RunCheck:
-    """Find out what a step of a gate asks, and answer with `CheckAnswered`.
+    """Run the check of a gate's step; the answer is `CheckAnswered`.
 
-    `attempt_key` is the same for all looks of one attempt: a job of this key runs once.
-    `digests` are what would enter the stage behind; `inputs` fill templates.
+    `attempt_key` is the same for all runs of one attempt: a job with this key runs once. `digests`
+    are those that would enter the stage after the gate; `inputs` fill in templates.
     """
 
     key: str
@@ -101,7 +100,7 @@ class RunCheck:
 
 @dataclass(frozen=True, slots=True)
 class OpenGate:
-    """A gate has opened for a release; to be put on record."""
+    """A gate has opened for a release; the caller records it."""
 
     key: str
     gate: GateId
@@ -111,7 +110,7 @@ class OpenGate:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Tell people; `place` is the id of the stage or gate in question."""
+    """Notify users; `place` is the id of the stage or gate."""
 
     key: str
     topic: Topic
@@ -122,7 +121,7 @@ class Notify:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Send a `Tick` at this time; a later one of the same pipeline replaces it."""
+    """Send a `Tick` at this time; a later effect of the same pipeline replaces it."""
 
     key: str
     at: datetime
@@ -130,7 +129,7 @@ class WakeAt:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The event was ignored; the text says why, for the one who sent it."""
+    """The event was ignored; the text tells its sender why."""
 
     key: str
     text: str

@@ -1,7 +1,7 @@
 """The engine: one event in, the next state and the effects out.
 
-`step` is pure and total: the same arguments give the same result, and an event that makes no
-sense changes nothing and is answered by a `Noted`.
+`step` is pure and total: the same arguments give the same result. An event that does not apply
+changes nothing and produces a `Noted`.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from controlplane.domain.pipelines.state import State
 def step(
     pipeline: Pipeline, state: State, event: events.Event, now: datetime
 ) -> tuple[State, tuple[Effect, ...]]:
-    """The state after the event, and what is to be done; `now` is aware. Never raises."""
+    """Returns the state after the event, and the effects; `now` is timezone-aware. Never raises."""
     draft = Draft(pipeline, state, now)
     _TAKE[type(event)](draft, event)
     advance(draft)
@@ -34,7 +34,7 @@ def step(
 
 
 def _tick(_: Draft, __: events.Tick) -> None:
-    """Time has passed: looking at everything again is all there is to do."""
+    """Time has passed; the evaluation that follows every event does all the work."""
 
 
 _TAKE: dict[type, Callable[[Draft, Any], None]] = {

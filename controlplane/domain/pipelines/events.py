@@ -1,4 +1,4 @@
-"""What can happen to a pipeline: reports of the fleet, decisions of people, the passing of time."""
+"""Events of a pipeline: reports from clusters, decisions of users, and the passing of time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ from fleet.identity import ServiceId
 
 @dataclass(frozen=True, slots=True)
 class StageObserved:
-    """The services of the first stage, which follow git, hold these revisions.
+    """The services of the first stage, which follow git, have these revisions.
 
-    `author` is who made the newest of the commits, as `Name <mail>`.
+    `author` wrote the newest of the commits, as `Name <mail>`.
     """
 
     stage: StageId
@@ -26,7 +26,7 @@ class StageObserved:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Somebody makes what the first stage holds a release."""
+    """A user makes the first stage's revisions a release."""
 
     actor: str
     reason: str = ""
@@ -34,7 +34,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A trigger has looked, and this is what counts now."""
+    """A trigger has polled its source; this is the current value."""
 
     trigger: str
     value: str
@@ -43,7 +43,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class FoundWritten:
-    """What was found is where the first stage looks; `text` says how, if not by a change."""
+    """A finding was written to the source of the first stage; `text`
+    says how, if not by a change.
+    """
 
     trigger: str
     value: str
@@ -54,7 +56,7 @@ class FoundWritten:
 
 @dataclass(frozen=True, slots=True)
 class FoundFailed:
-    """What was found could not be written."""
+    """A finding could not be written."""
 
     trigger: str
     value: str
@@ -64,7 +66,7 @@ class FoundFailed:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What the services of a stage would run if the release entered it."""
+    """Revisions that a stage's services would run with the release."""
 
     stage: StageId
     release: ReleaseId
@@ -82,7 +84,7 @@ class RenderFailed:
 
 @dataclass(frozen=True, slots=True)
 class StageHealth:
-    """How the services of a stage are with the release that entered it."""
+    """Health of a stage's services with the release that entered it."""
 
     stage: StageId
     release: ReleaseId
@@ -92,9 +94,10 @@ class StageHealth:
 
 @dataclass(frozen=True, slots=True)
 class ServicesHealth:
-    """How each service of a stage is that runs what the release gave it.
+    """Health of each service of a stage that runs its revision of the release.
 
-    `reasons` are of those that are not healthy. Services that do not run it are left out.
+    `reasons` has entries for services that are not healthy. Services that do not run the release
+    are left out.
     """
 
     stage: StageId
@@ -105,7 +108,7 @@ class ServicesHealth:
 
 @dataclass(frozen=True, slots=True)
 class PromotionFailed:
-    """The release could not be given to services; nobody else is given it until a retry."""
+    """The release could not be given to services; the rollout stops until a retry."""
 
     stage: StageId
     release: ReleaseId
@@ -114,7 +117,7 @@ class PromotionFailed:
 
 @dataclass(frozen=True, slots=True)
 class VerificationFailed:
-    """A cluster's agent has found the release bad after its promotion, and gone back by itself."""
+    """A cluster's agent found the release bad after its promotion, and rolled back on its own."""
 
     stage: StageId
     release: ReleaseId
@@ -124,7 +127,7 @@ class VerificationFailed:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What has become in git of the release that a stage takes in."""
+    """State in git of the release that a stage is taking in."""
 
     stage: StageId
     release: ReleaseId
@@ -133,14 +136,14 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class ChangeHinted:
-    """A repository has moved: requests that wait there may have been merged."""
+    """A repository has changed: pull requests that wait there may have been merged."""
 
     repository_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class BaseMoved:
-    """Others have changed the branch meanwhile: it comes to something else than was approved."""
+    """Others have changed the branch meanwhile: the result would differ from what was approved."""
 
     stage: StageId
     release: ReleaseId
@@ -149,21 +152,23 @@ class BaseMoved:
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """Exactly these services are in clusters that must stay as they are, with the reasons."""
+    """Exactly these services are on frozen clusters, with the reasons."""
 
     services: Mapping[ServiceId, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Budgeted:
-    """What the budgets of cluster groups leave for this pipeline now; None: they have none."""
+    """Remaining change budget of the cluster groups for this
+    pipeline; None: no group has a budget.
+    """
 
     room: Room | None
 
 
 @dataclass(frozen=True, slots=True)
 class CheckStarted:
-    """An attempt of a check runs as a job of a cluster."""
+    """An attempt of a check runs as a job in a cluster."""
 
     gate: GateId
     step: str
@@ -173,9 +178,9 @@ class CheckStarted:
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswered:
-    """What came out of an attempt of a check; `key` is that of the attempt.
+    """Result of an attempt of a check; `key` is that of the attempt.
 
-    `measured` are the values of a metric, for people: the engine goes by the answer.
+    `measured` are the values of a metric, for display only: the engine uses the answer.
     """
 
     gate: GateId
@@ -189,9 +194,9 @@ class CheckAnswered:
 
 @dataclass(frozen=True, slots=True)
 class ExternallyAnswered:
-    """Somebody else's program has decided about the release at a gate of kind EXTERNAL.
+    """An external program has decided about the release at a gate of kind EXTERNAL.
 
-    `call` names a signed call, which counts once however often it comes.
+    `call` identifies a signed call, which counts once even if it is repeated.
     """
 
     gate: GateId
@@ -204,9 +209,9 @@ class ExternallyAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """Somebody says yes to what they saw: `digests` of each service of the stage behind.
+    """A user approves `digests`, one for each service of the stage after the gate.
 
-    `groups` are the names of those that the actor is in.
+    `groups` are the names of the user's groups.
     """
 
     gate: GateId
@@ -219,14 +224,14 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class ApproversLeft:
-    """These people may no longer approve; what they have approved and has not moved is void."""
+    """These users may no longer approve; their approvals of waiting releases become void."""
 
     actors: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Somebody lets the release that waits at a gate pass without it."""
+    """A user lets the release that waits at a gate skip it."""
 
     gate: GateId
     release: ReleaseId
@@ -236,7 +241,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """Nobody else in the stage is given the release; who has it keeps it."""
+    """The rollout in the stage stops; services that have the release keep it."""
 
     stage: StageId
     release: ReleaseId
@@ -246,7 +251,7 @@ class Aborted:
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """The hold of a stage is no longer to be shown: somebody has looked."""
+    """A user has acknowledged the rollback notice of a stage."""
 
     stage: StageId
     actor: str
@@ -254,7 +259,9 @@ class Lifted:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Somebody says no; without `digests` to whatever waits at the gate."""
+    """A user rejects; without `digests` the decision applies to any
+    release that waits at the gate.
+    """
 
     gate: GateId
     actor: str
@@ -264,7 +271,9 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """The release is withdrawn from a stage: from its queue, or, rolled back, from the stage."""
+    """The release is withdrawn from a stage: from its queue or, after a rollback, from the stage
+    itself.
+    """
 
     stage: StageId
     release: ReleaseId
@@ -274,7 +283,7 @@ class Superseded:
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """Somebody wants a release that was refused or has failed to be tried again in a stage."""
+    """A user retries a refused or failed release in a stage."""
 
     stage: StageId
     release: ReleaseId
@@ -283,7 +292,7 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class KnownBad:
-    """A revision (commit or digest) must not enter or leave any stage."""
+    """A revision (commit or digest) is denied: it must not enter or leave any stage."""
 
     revision: str
     actor: str
@@ -292,7 +301,7 @@ class KnownBad:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """A revision is no longer known to be bad."""
+    """A revision is no longer denied."""
 
     revision: str
     actor: str
@@ -315,7 +324,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed; asked for by `WakeAt`, harmless at any moment."""
+    """Time has passed; requested by `WakeAt`, harmless at any moment."""
 
 
 Event = (

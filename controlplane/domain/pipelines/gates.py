@@ -1,4 +1,4 @@
-"""How each kind of gate decides. A new kind of gate is a rule in `model` and a judge here."""
+"""Evaluation of each kind of gate. A new kind of gate needs a rule in `model` and a judge here."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,7 +23,9 @@ from controlplane.domain.pipelines.state import (
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a gate may look at. `digests` are those that would enter the stage behind."""
+    """Inputs of a gate's evaluation. `digests` are those that would
+    enter the stage after the gate.
+    """
 
     source: StageState
     digests: Digests
@@ -33,7 +35,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A gate's answer now; `wake` is when it may change without any event."""
+    """Result of a gate; `wake` is when it may change without an event."""
 
     status: GateStatus
     reason: str
@@ -41,7 +43,9 @@ class Verdict:
 
 
 def asks_people(rule: Rule, state: GateState) -> bool:
-    """Whether people are to decide now; a workflow asks them once the steps before have passed."""
+    """Returns whether users decide now; a workflow asks for approval once
+    the preceding steps have passed.
+    """
     if state.status is not GateStatus.RUNNING:
         return False
     if not isinstance(rule, WorkflowRule):
@@ -54,7 +58,7 @@ def asks_people(rule: Rule, state: GateState) -> bool:
 
 
 def judge(rule: Rule, situation: Situation) -> Verdict:
-    """The answer of a gate whose source stage is healthy with the release in question."""
+    """Evaluates a gate whose source stage is healthy with the release."""
     match rule:
         case ApprovalRule():
             return _judge_approval(rule, situation)
@@ -90,8 +94,8 @@ def _judge_soak(rule: SoakRule, situation: Situation) -> Verdict:
 def _judge_window(rule: WindowRule, now: datetime) -> Verdict:
     closed, change = rule.calendar.closed(now), rule.calendar.next_change(now)
     if closed is None:
-        return Verdict(GateStatus.OPEN, "within its hours", change)
-    opens = f", opens {change:%Y-%m-%d %H:%M} UTC" if change else ", and does not open again"
+        return Verdict(GateStatus.OPEN, "within opening hours", change)
+    opens = f", opens {change:%Y-%m-%d %H:%M} UTC" if change else ", and never opens again"
     return Verdict(GateStatus.RUNNING, f"{closed}{opens}", change)
 
 
@@ -99,12 +103,12 @@ def _judge_manual(rule: ManualRule, situation: Situation) -> Verdict:
     actors = sorted(a.actor for a in situation.approvals if a.digests == situation.digests)
     if actors:
         return Verdict(GateStatus.OPEN, f"verified by {actors[0]}")
-    told = f": {rule.instructions}" if rule.instructions else ""
-    return Verdict(GateStatus.RUNNING, f"somebody has to verify it{told}")
+    instructions = f": {rule.instructions}" if rule.instructions else ""
+    return Verdict(GateStatus.RUNNING, f"waiting for manual verification{instructions}")
 
 
 def _judge_external(rule: ExternalRule, situation: Situation) -> Verdict:
     given = [a for a in situation.approvals if a.digests == situation.digests]
     if given:
         return Verdict(GateStatus.OPEN, f"passed by {given[0].actor}: {given[0].comment}")
-    return Verdict(GateStatus.RUNNING, f"waits for the answer of {rule.account}")
+    return Verdict(GateStatus.RUNNING, f"waiting for the answer of {rule.account}")

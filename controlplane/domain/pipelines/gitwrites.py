@@ -1,4 +1,4 @@
-"""What a stage or a trigger writes into git: which files change how, and how that gets in."""
+"""Git changes of a stage or trigger: the files to change, and how the change is merged."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -21,31 +21,38 @@ _STRANGE = re.compile(r"[^A-Za-z0-9._-]+|\.{2,}|\.lock$")
 _PERSON = re.compile(r"[^<>\x00-\x1f]{1,200} <[^<>\s\x00-\x1f]{1,200}>")
 
 Images = Mapping[str, Collection[str]]
-"""The tags with which images are used, by the images' names."""
+"""Tags of the used images, by image name."""
 
 
 class WriteMode(StrEnum):
-    """COMMIT: onto the branch itself. REQUEST: by a pull or merge request that people merge."""
+    """COMMIT: directly to the branch. REQUEST: through a pull or
+    merge request that people merge.
+    """
 
     COMMIT = "COMMIT"
+    """Push a commit to the branch itself."""
     REQUEST = "REQUEST"
+    """Open a pull or merge request, which people merge."""
 
 
 class FileKind(StrEnum):
-    """IMAGE: another tag of an image. FIELD: another value. FOLDER: a copy of a whole folder."""
+    """IMAGE: new tag of an image. FIELD: new value of a field. FOLDER: copy of a whole folder."""
 
     IMAGE = "IMAGE"
+    """Set the tag of an image wherever the file names it."""
     FIELD = "FIELD"
+    """Set one field of a YAML or JSON document."""
     FOLDER = "FOLDER"
+    """Replace a folder by a copy of another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """How one file changes, or one folder.
+    """Change of one file or folder; `path` is relative to the root.
 
-    `path` is relative to the root. IMAGE sets the tag of `image` wherever the file names it.
-    FIELD sets the field at `field` (keys, and positions from 0) of the document `document` to
-    `value`, where `${tag}` is the tag of `image`. FOLDER gives `path` what `source` holds.
+    IMAGE sets the tag of `image` wherever the file names it. FIELD sets the field at `field` (keys,
+    and zero-based positions) of the document `document` to `value`, where `${tag}` is the tag of
+    `image`. FOLDER copies the content of `source` to `path`.
     """
 
     kind: FileKind
@@ -57,7 +64,7 @@ class FileChange:
     source: str = ""
 
     def check(self, field: str) -> None:
-        """Invalid: names what is missing or out of bounds."""
+        """Raises Invalid for a missing or oversized field."""
         check_text(self.path, f"{field}.path", MAX_PATH)
         check_text(self.value, f"{field}.value", MAX_TEXT)
         if self.kind is FileKind.IMAGE and not self.image:
@@ -65,20 +72,20 @@ class FileChange:
         if self.kind is FileKind.FIELD and not 1 <= len(self.field) <= MAX_KEYS:
             raise Invalid(f"FIELD needs 1 to {MAX_KEYS} keys", field=f"{field}.field")
         if self.kind is FileKind.FOLDER and not self.source:
-            raise Invalid("FOLDER needs the folder that is copied", field=f"{field}.source")
-        if any(len(one) > MAX_PATH for one in (self.image, self.source, *self.field)):
+            raise Invalid("FOLDER needs the source folder", field=f"{field}.source")
+        if any(len(text) > MAX_PATH for text in (self.image, self.source, *self.field)):
             raise Invalid(f"has more than {MAX_PATH:,} characters", field=field)
         if not 0 <= self.document <= MAX_TEXT:
-            raise Invalid("counts from 0", field=f"{field}.document")
+            raise Invalid("must be at least 0", field=f"{field}.document")
 
 
 @dataclass(frozen=True, slots=True)
 class GitWrite:
-    """Changes of files that become one commit.
+    """File changes that become one commit.
 
-    `message` and `branch` (of the request, or on which a commit is tried out first) may hold
-    `${release}`, `${commit}`, `${stage}`, `${pipeline}`, `${version}`; a trigger's `${trigger}`,
-    `${tag}` and `${digest}`. `provider` is needed where the host's name does not tell it.
+    `message` and `branch` (of the pull request, or of the trial commit) may contain `${release}`,
+    `${commit}`, `${stage}`, `${pipeline}`, `${version}`; those of a trigger `${trigger}`, `${tag}`
+    and `${digest}`. `provider` is needed if the host's name does not identify it.
     """
 
     changes: tuple[FileChange, ...]
@@ -89,9 +96,9 @@ class GitWrite:
     provider: str = ""
 
     def check(self, field: str) -> None:
-        """Invalid: names what can never work."""
+        """Raises Invalid for a write that can never work."""
         if not 1 <= len(self.changes) <= MAX_CHANGES:
-            raise Invalid(f"between 1 and {MAX_CHANGES} changes", field=f"{field}.changes")
+            raise Invalid(f"must have 1 to {MAX_CHANGES} changes", field=f"{field}.changes")
         for number, change in enumerate(self.changes):
             change.check(f"{field}.changes[{number}]")
         check_text(self.message.replace("\n", " "), f"{field}.message", MAX_TEXT)
@@ -99,29 +106,29 @@ class GitWrite:
         if not _PERSON.fullmatch(self.author):
             raise Invalid("must be `Name <mail>`", field=f"{field}.author")
         if self.provider not in PROVIDERS:
-            raise Invalid("github, gitlab or gitea", field=f"{field}.provider")
+            raise Invalid("must be github, gitlab or gitea", field=f"{field}.provider")
 
     def message_for(self, values: Mapping[str, str]) -> str:
-        """The commit's message. Invalid: it names what there is no value for."""
+        """Returns the commit message. Raises Invalid, naming a placeholder without a value."""
         return filled(self.message, values)
 
     def branch_for(self, values: Mapping[str, str]) -> str:
-        """The branch of its own; what git takes in no name of a branch becomes `-`."""
-        plain = {name: _STRANGE.sub("-", one).strip("-.") or "_" for name, one in values.items()}
+        """Returns the branch name; characters that git rejects become `-`."""
+        plain = {name: _STRANGE.sub("-", text).strip("-.") or "_" for name, text in values.items()}
         return filled(self.branch, plain)[:200].rstrip("./")
 
     def edits(self, values: Mapping[str, str], images: Images) -> list[Edit]:
-        """What is to be done to the files. Invalid: an image has no tag, or several."""
-        return [_edit(one, values, images) for one in self.changes]
+        """Returns the edits of the files. Raises Invalid if an image has no tag, or several."""
+        return [_edit(change, values, images) for change in self.changes]
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """The text with all `${name}` replaced. Invalid: one that nothing gives a value for."""
+    """Replaces all `${name}` in a text. Raises Invalid for a name without a value."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in values:
             known = ", ".join(sorted(values))
-            raise Invalid(f"nothing gives a value for ${{{found[1]}}}; there are {known}")
+            raise Invalid(f"unknown placeholder ${{{found[1]}}}; available: {known}")
         return values[found[1]]
 
     return _NAMED.sub(value, text)
@@ -136,13 +143,13 @@ def _edit(change: FileChange, values: Mapping[str, str], images: Images) -> Edit
     value = filled(change.value, known)
     if change.kind is FileKind.IMAGE:
         return SetImage(change.path, change.image, value)
-    keys = [int(one) if one.isdecimal() else one for one in change.field]
+    keys = [int(key) if key.isdecimal() else key for key in change.field]
     return SetField(change.path, keys, value, change.document)
 
 
 def _tag(image: str, images: Images) -> str:
     tags = sorted(images.get(image, ()))
     if len(tags) != 1:
-        told = f"uses it with the tags {', '.join(tags[:5])}" if tags else "does not use it"
-        raise Invalid(f"which tag of {image}? The release {told}", field="image")
+        usage = f"uses it with the tags {', '.join(tags[:5])}" if tags else "does not use it"
+        raise Invalid(f"which tag of {image}? The release {usage}", field="image")
     return tags[0]

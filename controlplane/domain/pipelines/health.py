@@ -1,4 +1,4 @@
-"""How a stage is: as its services say, and once they are healthy, as its own workflow says."""
+"""Health of a stage: reported by its services and, once they are healthy, by its own workflow."""
 
 from dataclasses import replace
 
@@ -16,11 +16,13 @@ from controlplane.domain.pipelines.state import (
     fingerprint,
 )
 
-PASSED_BEFORE = GateState(GateStatus.OPEN, "passed when the stage had this release before")
+PASSED_BEFORE = GateState(GateStatus.OPEN, "passed earlier with this release")
 
 
 def set_health(draft: Draft, stage: StageId, health: Health, reason: str) -> None:
-    """Note how a stage is; healthy once is verified, healthy on end is what soaking counts."""
+    """Records the health of a stage. The first HEALTHY verifies it; soaking counts continuous
+    health.
+    """
     held = draft.stage(stage)
     settled = health is Health.HEALTHY
     if draft.pipeline.stage[stage].workflow is not None:
@@ -42,7 +44,7 @@ def set_health(draft: Draft, stage: StageId, health: Health, reason: str) -> Non
 
 
 def work(draft: Draft, stage: Stage) -> None:
-    """Go on with the workflow of a stage whose services are healthy; a pause holds it."""
+    """Advances the workflow of a stage whose services are healthy; a pause stops it."""
     held = draft.stage(stage.id)
     if stage.workflow is None or held.release is None or not held.settled:
         return
@@ -70,13 +72,13 @@ def _worked(draft: Draft, stage: Stage, held: StageState, before: GateState) -> 
 
 
 def _with_workflow(held: StageState, health: Health, reason: str) -> tuple[Health, str]:
-    """What has failed stays failed until it is tried again, whatever becomes of the services."""
+    """Keeps a failed workflow failed until a retry, whatever the services report."""
     workflow = held.workflow or GateState()
     if workflow.status is GateStatus.CLOSED:
         return Health.FAILED, f"its workflow failed: {workflow.reason}"
     if health is not Health.HEALTHY or workflow.status is GateStatus.OPEN:
         return health, reason
-    return Health.PROGRESSING, f"its workflow: {workflow.reason or 'about to begin'}"
+    return Health.PROGRESSING, f"its workflow: {workflow.reason or 'not started'}"
 
 
 def _tell(
@@ -88,7 +90,7 @@ def _tell(
     if after.status is GateStatus.OPEN:
         draft.record(stage.id, held.release, f"workflow passed: {after.reason}")
     elif asks_people(rule, after) and not asks_people(rule, before):
-        text = f"the workflow of {stage.name} waits for approval"
+        text = f"the workflow of {stage.name} needs approval"
         content = fingerprint(held.revisions)
         draft.notify(Topic.APPROVAL_WANTED, stage.workflow.id, held.release, content, text)
 

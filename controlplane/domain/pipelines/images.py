@@ -1,4 +1,4 @@
-"""Which images rendered objects run, and what their names mean."""
+"""Images in rendered objects, and the parts of image names."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,10 +8,10 @@ _LISTS = ("containers", "initContainers", "ephemeralContainers")
 
 
 def tags_in(objects: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """The tags of the images that pods of these objects run, by the images' names."""
+    """Returns the image tags used by the pods of these objects, by image name."""
     found: dict[str, set[str]] = defaultdict(set)
-    for one in objects:
-        for image in _images(one):
+    for entry in objects:
+        for image in _images(entry):
             name, tag = split_image(image)
             if tag:
                 found[name].add(tag)
@@ -19,7 +19,7 @@ def tags_in(objects: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
 
 
 def split_image(image: str) -> tuple[str, str]:
-    """Name and tag of `host:5000/team/shop:1.2@sha256:…`; no tag is an empty one."""
+    """Splits `host:5000/team/shop:1.2@sha256:…` into name and tag; the tag may be empty."""
     plain = image.partition("@")[0]
     name, colon, tag = plain.rpartition(":")
     return (name, tag) if colon and "/" not in tag else (plain, "")
@@ -27,12 +27,12 @@ def split_image(image: str) -> tuple[str, str]:
 
 def _images(value: Any) -> Iterator[str]:
     if isinstance(value, list):
-        for one in value:
-            yield from _images(one)
+        for item in value:
+            yield from _images(item)
     elif isinstance(value, dict):
-        for key, one in value.items():
-            if key in _LISTS and isinstance(one, list):
-                images = (c.get("image") for c in one if isinstance(c, dict))
+        for key, item in value.items():
+            if key in _LISTS and isinstance(item, list):
+                images = (c.get("image") for c in item if isinstance(c, dict))
                 yield from (image for image in images if isinstance(image, str))
             else:
-                yield from _images(one)
+                yield from _images(item)

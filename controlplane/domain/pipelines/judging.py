@@ -1,4 +1,4 @@
-"""What the gates of an edge say to the release in waiting."""
+"""Evaluation of the gates of an edge for the waiting release."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from controlplane.domain.pipelines.state import (
 
 
 def judge_edge(draft: Draft, edge: Edge) -> None:
-    """Give every gate of the edge its say about the release in waiting."""
+    """Evaluates every gate of the edge for the waiting release."""
     candidate = draft.candidates.get(edge.id)
     if candidate is None:
         return
@@ -34,7 +34,7 @@ def judge_edge(draft: Draft, edge: Edge) -> None:
         for gate in edge.gates
     }
     closed = [g.name for g in edge.gates if gates[g.id].status != GateStatus.OPEN]
-    reason = blocker or (f"waits for {', '.join(closed)}" if closed else "")
+    reason = blocker or (f"waiting for {', '.join(closed)}" if closed else "")
     draft.change_candidate(edge.id, gates=gates, reason=clip(reason))
     failed = [g for g in edge.gates if gates[g.id].status == GateStatus.CLOSED]
     if failed and blocker is None:
@@ -43,7 +43,7 @@ def judge_edge(draft: Draft, edge: Edge) -> None:
 
 
 def refuse(draft: Draft, edge: Edge, gate: Gate, why: str) -> None:
-    """A gate has said no: the release stops until somebody retries it or a newer one comes."""
+    """Stops the release after a gate refused it, until it is retried or a newer one arrives."""
     candidate = draft.candidates[edge.id]
     reason = clip(f"{gate.name} failed: {why}")
     refusal = Refusal("towline", draft.now, reason, gate.id)
@@ -53,23 +53,23 @@ def refuse(draft: Draft, edge: Edge, gate: Gate, why: str) -> None:
 
 
 def changes_nothing(held: StageState, render: Revisions) -> bool:
-    """The stage runs exactly this content already."""
+    """Returns whether the stage already runs exactly this content."""
     return digests_of(held.revisions) == digests_of(render)
 
 
 def _blocker(
     draft: Draft, edge: Edge, candidate: Candidate, render: Revisions | None
 ) -> str | None:
-    """Why no gate may open for a release yet, if so."""
+    """Returns the reason why no gate may open for a release yet, if any."""
     source, target = draft.stage(edge.source), draft.pipeline.stage[edge.target]
     if candidate.refusal is not None:
         return candidate.refusal.reason
     if not target.services:
-        return f"the selector of {target.name} matches no service"
+        return f"the selector of stage {target.name} matches no service"
     if candidate.render_error:
         return f"cannot be rendered: {candidate.render_error}"
     if render is None:
-        return "waits for the render"
+        return "waiting for the render"
     if source.health != Health.HEALTHY:
         detail = f": {source.reason}" if source.reason else ""
         return f"{draft.pipeline.stage[edge.source].name} is {source.health.lower()}{detail}"
@@ -106,8 +106,8 @@ def _decided(
     if before.skipped:
         return replace(before, status=GateStatus.OPEN, reason=before.skipped)
     if changes_nothing(draft.stage(edge.target), render):
-        told = "changes nothing in the stage behind"
-        return replace(before, status=GateStatus.OPEN, reason=told)
+        reason = "no changes in the next stage"
+        return replace(before, status=GateStatus.OPEN, reason=reason)
     begun = replace(before, since=before.since or draft.now)
     situation = Situation(draft.stage(edge.source), digests_of(render), before.approvals, draft.now)
     if steps_of(gate.rule, gate.patience):
@@ -135,5 +135,5 @@ def _announce(
         draft.emit(OpenGate(key, gate.id, release, after.reason))
         draft.record(gate.id, release, f"gate {gate.name} opened: {after.reason}")
     elif asks_people(gate.rule, after) and not asks_people(gate.rule, before):
-        text = f"{gate.name} waits for approval: {after.reason}"
+        text = f"{gate.name} needs approval: {after.reason}"
         draft.notify(Topic.APPROVAL_WANTED, gate.id, release, content, text)

@@ -1,4 +1,4 @@
-"""Releases that are promoted by git: until their change has landed, and when it cannot."""
+"""Promotion through git: until the change is merged, and its failures."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ _LONGEST = 300
 
 
 def changed(draft: Draft, event: Changed) -> None:
-    """Remember what the release became; its history says so once."""
+    """Records the state of a release's change in git; the history mentions it once."""
     held = draft.stage(event.stage)
     if not _by_git(draft, event.stage):
         return draft.note("the stage is not promoted by git")
@@ -31,7 +31,7 @@ def changed(draft: Draft, event: Changed) -> None:
         return draft.note(f"the stage does not hold release {event.release}")
     before, now = held.change, event.change
     if before is not None and before.state is ChangeState.LANDED:
-        return draft.note(f"the release has landed already: {before}")
+        return draft.note(f"the release was already merged: {before}")
     if before is not None and (before.state, before.number) == (now.state, now.number):
         return None
     looked = replace(now, looks=before.looks if before else 0, looked_at=draft.now, next_at=None)
@@ -39,13 +39,13 @@ def changed(draft: Draft, event: Changed) -> None:
         looked = replace(looked, next_at=_next_look(draft, looked))
     revisions = held.revisions
     if looked.state is ChangeState.LANDED:
-        revisions = {id: replace(one, commit=now.commit) for id, one in revisions.items()}
+        revisions = {id: replace(revision, commit=now.commit) for id, revision in revisions.items()}
     draft.change_stage(event.stage, change=looked, revisions=revisions)
     return draft.record(event.stage, event.release, str(now))
 
 
 def hinted(draft: Draft, event: ChangeHinted) -> None:
-    """Look now at what waits to be merged there, unless that was done this very moment."""
+    """Checks a waiting pull request now, unless that was done at this very moment."""
     for stage, held in tuple(draft.stages()):
         change = _open(held)
         if change and change.repository_id == event.repository_id and change.looked_at != draft.now:
@@ -53,29 +53,35 @@ def hinted(draft: Draft, event: ChangeHinted) -> None:
 
 
 def base_moved(draft: Draft, event: BaseMoved) -> None:
-    """The release goes back before the gates of its stage, to be rendered and judged anew."""
+    """Moves the release back before the gates of its stage, where it is rendered and evaluated
+    again.
+    """
     held = draft.stage(event.stage)
     if not _by_git(draft, event.stage):
         return draft.note("the stage is not promoted by git")
     if held.release != event.release or not held.promoting:
-        return draft.note(f"the stage is not taking in {event.release}")
-    draft.record(event.stage, event.release, f"back to its gates: {event.reason}")
+        return draft.note(f"the stage is not rolling out {event.release}")
+    draft.record(event.stage, event.release, f"returned to its gates: {event.reason}")
     draft.put_stage(event.stage, _before(draft, event.stage, held))
     for edge in draft.pipeline.edges_into[event.stage]:
         if draft.stage(edge.source).release != event.release:
-            continue  # A newer one waits there already.
+            continue  # A newer release already waits there.
         draft.candidates[edge.id] = Candidate(event.release, attempt=held.attempt + 1)
 
 
 def follow(draft: Draft, stage: Stage) -> None:
-    """Have a request that waits be looked at when its time has come."""
+    """Requests a check of a waiting pull request when its time has come."""
     held = draft.stage(stage.id)
     change = _open(held)
     if change is None or held.release is None or change.next_at is None:
         return
     if draft.now >= change.next_at:
         looks = change.looks + 1
-        given = {one: held.revisions[one] for one in _given(held) if one in held.revisions}
+        given = {
+            service: held.revisions[service]
+            for service in _given(held)
+            if service in held.revisions
+        }
         key = f"follow/{stage.id}/{held.release}/{held.attempt}/{looks}"
         draft.emit(FollowChange(key, stage.id, held.release, given or held.revisions))
         change = replace(change, looks=looks, looked_at=draft.now)
@@ -91,26 +97,26 @@ def _by_git(draft: Draft, id: StageId) -> bool:
 
 
 def _open(held: StageState) -> Change | None:
-    """The request that the stage waits for, as long as it does."""
+    """Returns the pull request that the stage waits for, if any."""
     waits = held.change is not None and held.change.state is ChangeState.OPEN
     return held.change if waits and not held.stopped else None
 
 
 def _next_look(draft: Draft, change: Change) -> datetime:
-    """Often at first, then less and less."""
+    """Frequent at first, then less and less."""
     return draft.now + timedelta(seconds=min(_FIRST_LOOK * 1.5 ** min(change.looks, 20), _LONGEST))
 
 
 def _given(held: StageState) -> list[ServiceId]:
-    return [one for one, how in held.progress.items() if how is Progress.GIVEN]
+    return [service for service, how in held.progress.items() if how is Progress.GIVEN]
 
 
 def _before(draft: Draft, stage: StageId, held: StageState) -> StageState:
-    """The stage with what it was good with, if anything, and nothing on its way."""
-    rendered = {key: one for key, one in held.rendered.items() if key != held.release}
+    """Returns the stage with its last good release, if any, and without a pending one."""
+    rendered = {key: revisions for key, revisions in held.rendered.items() if key != held.release}
     kept = StageState(
         batches=held.batches,
-        reason=clip("its release went back to its gates"),
+        reason=clip("its release returned to its gates"),
         good_release=held.good_release,
         good=held.good,
         hold=held.hold,
@@ -118,7 +124,11 @@ def _before(draft: Draft, stage: StageId, held: StageState) -> StageState:
     )
     if held.good_release is None:
         return kept
-    good = {one: r for one, r in held.good.items() if one in draft.pipeline.stage[stage].services}
+    good = {
+        service: r
+        for service, r in held.good.items()
+        if service in draft.pipeline.stage[stage].services
+    }
     return replace(
         kept,
         release=held.good_release,

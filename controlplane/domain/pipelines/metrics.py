@@ -1,4 +1,4 @@
-"""Judging what a Prometheus answers to an instant query (HTTP API v1, `/api/v1/query`)."""
+"""Evaluation of Prometheus' answers to instant queries (HTTP API v1, `/api/v1/query`)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,57 +10,59 @@ from fleet.errors import Invalid
 
 MOST_SERIES = 1_000
 MOST_SHOWN = 10
-"""Of more series than this only the first are kept for people to look at."""
+"""Maximum number of series that are kept for display."""
 
 
 def samples(answer: Mapping[str, Any]) -> list[float]:
-    """The value of each series. Invalid: an error, a range, or no answer of a Prometheus."""
+    """Returns the value of each series. Raises Invalid for an error,
+    a range, or an invalid answer.
+    """
     if answer.get("status") == "error":
         raise Invalid(f"the query fails: {str(answer.get('error'))[:500]}")
     data = answer.get("data")
     kind = data.get("resultType") if isinstance(data, Mapping) else None
     result = data.get("result") if isinstance(data, Mapping) else None
     if kind == "matrix":
-        raise Invalid("the query gives ranges: ask for one value of each series")
+        raise Invalid("the query returns ranges: use a query that returns one value per series")
     if kind not in ("vector", "scalar") or not isinstance(result, list):
-        raise Invalid("this is no answer of a Prometheus")
-    pairs = [result] if kind == "scalar" else [one.get("value") for one in result]
+        raise Invalid("the answer is not from the Prometheus API")
+    pairs = [result] if kind == "scalar" else [series.get("value") for series in result]
     if len(pairs) > MOST_SERIES:
-        raise Invalid(f"the query gives {len(pairs):,} series, {MOST_SERIES:,} at most")
+        raise Invalid(f"the query gives {len(pairs):,} series, maximum {MOST_SERIES:,}")
     try:
         return [float(value) for _, value in pairs]
     except (TypeError, ValueError):
-        raise Invalid("this is no answer of a Prometheus") from None
+        raise Invalid("the answer is not from the Prometheus API") from None
 
 
 def judge_metric(
     rule: MetricRule, values: Sequence[float], baseline: Sequence[float] | None = None
 ) -> Finding:
-    """Whether the values pass; `baseline` are those of the rule's second query."""
+    """Returns whether the values pass; `baseline` are the values of the rule's second query."""
     if not values:
-        told = "the query gives no series"
-        return Finding(Answer.PASSED if rule.empty_passes else Answer.FAILED, told)
+        reason = "the query gives no series"
+        return Finding(Answer.PASSED if rule.empty_passes else Answer.FAILED, reason)
     if len(values) > 1 and rule.several is Several.ERROR:
-        told = f"the query gives {len(values)} series, where one is asked for"
-        return Finding(Answer.FAILED, told)
+        reason = f"the query gives {len(values)} series, expected one"
+        return Finding(Answer.FAILED, reason)
     base = 1.0
     if baseline is not None:
         if len(baseline) != 1 or not math.isfinite(baseline[0]) or baseline[0] == 0:
-            told = f"the baseline gives {_listed(baseline)}: one number is needed"
-            return Finding(Answer.FAILED, told)
+            reason = f"the baseline gives {_listed(baseline)}: expected one number"
+            return Finding(Answer.FAILED, reason)
         base = baseline[0]
     ratios = [value / base for value in values]
-    if any(math.isnan(one) for one in ratios):
+    if any(math.isnan(ratio) for ratio in ratios):
         return Finding(Answer.FAILED, "the query gives NaN")
-    good = [one for one in ratios if rule.comparison.holds(one, rule.threshold)]
+    good = [ratio for ratio in ratios if rule.comparison.holds(ratio, rule.threshold)]
     passed = bool(good) if rule.several is Several.ANY else len(good) == len(ratios)
     what = f"{_listed(ratios)}{' of the baseline' if baseline is not None else ''}"
     wanted = f"{rule.comparison.lower().replace('_', ' ')} {rule.threshold:g}"
-    shown = tuple(one for one in ratios[:MOST_SHOWN] if math.isfinite(one))
+    shown = tuple(ratio for ratio in ratios[:MOST_SHOWN] if math.isfinite(ratio))
     answer = Answer.PASSED if passed else Answer.FAILED
     return Finding(answer, f"{what}, wanted {wanted}", shown)
 
 
 def _listed(values: Sequence[float]) -> str:
-    shown = ", ".join(f"{one:g}" for one in values[:5])
+    shown = ", ".join(f"{value:g}" for value in values[:5])
     return f"{shown}, …" if len(values) > 5 else shown or "nothing"

@@ -1,7 +1,7 @@
-"""What a pipeline is: stages of services, and edges with gates between them.
+"""Pipeline specification: stages of services, and edges with gates between them.
 
-A pipeline is a directed graph without cycles and with exactly one first stage, the one whose
-services follow git. `Pipeline` values are built by the caller and pass `validate` before use.
+A pipeline is a directed acyclic graph with exactly one first stage, whose services follow git. The
+caller builds `Pipeline` values and passes them to `validate` before use.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ MAX_NAME = 255
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One condition for walking along an edge."""
+    """One condition for passing an edge."""
 
     id: GateId
     name: str
@@ -53,7 +53,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSelector:
-    """The services of these names (any of them) in the clusters that fit."""
+    """Selects the services with any of these names on matching clusters."""
 
     names: tuple[str, ...]
     clusters: Selector = field(default_factory=Selector)
@@ -63,12 +63,12 @@ class ServiceSelector:
 class Stage:
     """Services that hold the same release.
 
-    `services` are those named, or those that the selector chose when it was last looked;
-    `waves` is the same set in the order of the roll-out (empty: all at once). `group_of` has
-    the cluster group that counts for those that the roll-out limits by group. With a
-    `verification` a release must prove itself: what fails it is taken back to the last that did.
-    `git` is written to the repository `writes_to` only, which who saved the pipeline may change.
-    With a `workflow` it is healthy once its services are, and then all steps have passed.
+    `services` are the named services, or those that the selector matched last. `waves` is the same
+    set in rollout order (empty: all at once). `group_of` has the cluster group of each service that
+    the rollout limits by group. With a `verification` a release that fails it is rolled back to the
+    last good one. The stage writes `git` only to the repository `writes_to`, which the user who
+    saved the pipeline may change. With a `workflow` the stage is healthy once its services are
+    healthy and then all steps have passed.
     """
 
     id: StageId
@@ -86,7 +86,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The way from one stage to the next; all its gates must be open at once."""
+    """Connection from one stage to the next; all its gates must be open at the same time."""
 
     id: EdgeId
     source: StageId
@@ -96,7 +96,9 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who has saved a pipeline last; as them it asks what clusters tell only to people."""
+    """The user who last saved a pipeline; restricted queries to clusters run with this user's
+    permissions.
+    """
 
     id: str = ""
     email: str = ""
@@ -104,10 +106,10 @@ class Owner:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Stages and edges, in the order in which people wrote them.
+    """Stages and edges, in the order of the specification.
 
-    With `on_commit` whatever new the first stage holds is a release at once; else when a
-    schedule of `triggers`, or somebody, says so.
+    With `on_commit` every new state of the first stage becomes a release at once; else a schedule
+    of `triggers` or a user starts it.
     """
 
     id: str
@@ -120,60 +122,66 @@ class Pipeline:
 
     @cached_property
     def stage(self) -> dict[StageId, Stage]:
-        """Stages by id."""
-        return {one.id: one for one in self.stages}
+        """Returns stages by id."""
+        return {stage.id: stage for stage in self.stages}
 
     @cached_property
     def edges_into(self) -> dict[StageId, tuple[Edge, ...]]:
-        """The edges that end at each stage."""
-        return {one.id: tuple(e for e in self.edges if e.target == one.id) for one in self.stages}
+        """Returns the edges that end at each stage."""
+        return {
+            stage.id: tuple(e for e in self.edges if e.target == stage.id) for stage in self.stages
+        }
 
     @cached_property
     def gate(self) -> dict[GateId, tuple[Edge, Gate]]:
-        """The gates of edges by id, each with its edge."""
+        """Returns the gates of edges by id, each with its edge."""
         return {gate.id: (edge, gate) for edge in self.edges for gate in edge.gates}
 
     @cached_property
     def workflow(self) -> dict[GateId, tuple[Stage, Gate]]:
-        """The workflows of stages by id, each with its stage."""
-        return {one.workflow.id: (one, one.workflow) for one in self.stages if one.workflow}
+        """Returns the workflows of stages by id, each with its stage."""
+        return {
+            stage.workflow.id: (stage, stage.workflow) for stage in self.stages if stage.workflow
+        }
 
     @cached_property
     def asked(self) -> tuple[tuple[Stage, Gate], ...]:
-        """All gates and workflows, each with the stage whose services it is about."""
+        """Returns all gates and workflows, each with the stage whose services it concerns."""
         gates = ((self.stage[e.target], gate) for e in self.edges for gate in e.gates)
         return (*gates, *self.workflow.values())
 
     @cached_property
     def groups(self) -> frozenset[str]:
-        """Ids of the cluster groups by which stages choose services, or roll out."""
-        chosen = [one.selector.clusters.groups for one in self.stages if one.selector]
-        return frozenset().union(*chosen, *(one.rollout.groups for one in self.stages))
+        """Returns the ids of cluster groups that stages select services by, or roll out by."""
+        chosen = [stage.selector.clusters.groups for stage in self.stages if stage.selector]
+        return frozenset().union(*chosen, *(stage.rollout.groups for stage in self.stages))
 
     @cached_property
     def order(self) -> tuple[Stage, ...]:
-        """The stages, each after all that lead to it. Invalid: there is a cycle."""
+        """Returns the stages in topological order. Raises Invalid on a cycle."""
         sources = {k: tuple(e.source for e in edges) for k, edges in self.edges_into.items()}
         try:
-            return tuple(self.stage[one] for one in TopologicalSorter(sources).static_order())
+            return tuple(
+                self.stage[stage_id] for stage_id in TopologicalSorter(sources).static_order()
+            )
         except CycleError as error:
-            names = " → ".join(self.stage[one].name for one in reversed(error.args[1]))
+            names = " → ".join(self.stage[stage_id].name for stage_id in reversed(error.args[1]))
             raise Invalid(f"stages form a cycle: {names}", field="edges") from None
 
     @cached_property
     def first(self) -> Stage:
-        """The stage that follows git."""
+        """Returns the stage that follows git."""
         return self.order[0]
 
 
 def validate(pipeline: Pipeline) -> Pipeline:
-    """The pipeline itself. Invalid: it can never work; names the field and what is wrong."""
+    """Returns the pipeline. Raises Invalid, naming the field, if it can never work."""
     _check_name(pipeline.name, "name")
     _check_count(len(pipeline.stages), MAX_STAGES, "stages")
     _check_count(len(pipeline.edges), MAX_EDGES, "edges", least=0)
-    _check_unique("stage id", (one.id for one in pipeline.stages), "stages")
-    _check_unique("stage name", (one.name for one in pipeline.stages), "stages")
-    _check_unique("edge id", (one.id for one in pipeline.edges), "edges")
+    _check_unique("stage id", (stage.id for stage in pipeline.stages), "stages")
+    _check_unique("stage name", (stage.name for stage in pipeline.stages), "stages")
+    _check_unique("edge id", (edge.id for edge in pipeline.edges), "edges")
     for number, stage in enumerate(pipeline.stages):
         _check_stage(stage, f"stages[{number}]")
     services = (service for stage in pipeline.stages for service in stage.services)
@@ -209,7 +217,9 @@ def _check_stage(stage: Stage, field: str) -> None:
 
 def _check_workflow(gate: Gate, field: str) -> None:
     if not isinstance(gate.rule, WorkflowRule):
-        raise Invalid("a stage has steps of its own, no gate", field=field)
+        raise Invalid(
+            "a stage's workflow needs steps: a single gate is not possible here", field=field
+        )
     gate.rule.check(field)
     gate.patience.check(field)
 
@@ -217,7 +227,7 @@ def _check_workflow(gate: Gate, field: str) -> None:
 def _check_edge(pipeline: Pipeline, edge: Edge, field: str) -> None:
     for end in (edge.source, edge.target):
         if end not in pipeline.stage:
-            raise Invalid(f"there is no stage {end}", field=field)
+            raise Invalid(f"stage {end} does not exist", field=field)
     _check_count(len(edge.gates), MAX_GATES, f"{field}.gates", least=0)
     _check_unique("gate name", (gate.name for gate in edge.gates), f"{field}.gates")
     for number, gate in enumerate(edge.gates):
@@ -237,12 +247,12 @@ def _check_jobs(pipeline: Pipeline) -> None:
 
 def _check_triggers(pipeline: Pipeline) -> None:
     _check_count(len(pipeline.triggers), MAX_TRIGGERS, "triggers", least=0)
-    _check_unique("trigger", (one.name for one in pipeline.triggers), "triggers")
+    _check_unique("trigger", (trigger.name for trigger in pipeline.triggers), "triggers")
     for number, trigger in enumerate(pipeline.triggers):
         trigger.check(f"triggers[{number}]")
         if isinstance(trigger.rule, ScheduleRule) and pipeline.on_commit:
             raise Invalid(
-                "every commit is a release already: with a schedule, onCommit is false",
+                "a schedule requires onCommit: false: with onCommit every commit is a release",
                 field=f"triggers[{number}]",
             )
 
@@ -250,8 +260,8 @@ def _check_triggers(pipeline: Pipeline) -> None:
 def _check_first(first: Stage) -> None:
     if first.rollout.strategy is not Strategy.ALL or first.verification or first.git:
         raise Invalid(
-            f"stage {first.name} follows git: it has neither roll-out nor verification, "
-            "and nothing is written there",
+            f"stage {first.name} follows git: it cannot have a rollout, "
+            "a verification or git writes",
             field="stages",
         )
 
@@ -269,12 +279,12 @@ def _check_name(name: str, field: str) -> None:
 
 def _check_count(count: int, most: int, field: str, *, least: int = 1) -> None:
     if not least <= count <= most:
-        raise Invalid(f"{count:,} given; between {least} and {most:,} are possible", field=field)
+        raise Invalid(f"{count:,} given; must be {least} to {most:,}", field=field)
 
 
 def _check_unique(what: str, names: Iterable[str], field: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise Invalid(f"{what} {name} is there twice", field=field)
+            raise Invalid(f"duplicate {what} {name}", field=field)
         seen.add(name)

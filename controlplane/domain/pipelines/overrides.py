@@ -1,4 +1,6 @@
-"""What people and their programs do beside approving: skip, abort, answer, leave, look."""
+"""Manual interventions other than approval: skip, abort, external answers, removed approvers,
+acknowledgements.
+"""
 
 from datetime import timedelta
 
@@ -20,12 +22,12 @@ _CALLS_FOR = timedelta(minutes=15)
 
 
 def skipped(draft: Draft, event: Skipped) -> None:
-    """The release that waits passes the gate; the next one is asked again."""
+    """Lets the waiting release pass the gate; the next one is evaluated again."""
     seat = seat_of(draft, event.gate)
     if isinstance(seat, str):
         return draft.note(seat)
     if seat.release != event.release:
-        return draft.note(f"release {seat.release} waits there, not {event.release}")
+        return draft.note(f"release {seat.release} is waiting there, not {event.release}")
     if seat.state.skipped:
         return draft.note(f"{seat.gate.name} was {seat.state.skipped}")
     put_state(draft, seat, skipped=clip(f"skipped by {event.actor}: {event.reason}"))
@@ -33,10 +35,10 @@ def skipped(draft: Draft, event: Skipped) -> None:
 
 
 def aborted(draft: Draft, event: Aborted) -> None:
-    """A roll-out stops where it is; the stage has failed with the release."""
+    """Stops the rollout; the stage has failed with the release."""
     held = draft.stage(event.stage)
     if held.release != event.release or not held.promoting or not held.revisions:
-        return draft.note(f"the stage is not taking in {event.release}")
+        return draft.note(f"the stage is not rolling out {event.release}")
     if event.stage == draft.pipeline.first.id:
         return draft.note("the first stage follows git: there is nothing to abort")
     text = clip(f"aborted by {event.actor}: {event.reason}")
@@ -53,54 +55,58 @@ def aborted(draft: Draft, event: Aborted) -> None:
 
 
 def lifted(draft: Draft, event: Lifted) -> None:
-    """Somebody has seen that a stage was put back."""
+    """Acknowledges the rollback of a stage."""
     if not draft.stage(event.stage).hold:
-        return draft.note("the stage has no hold")
+        return draft.note("the stage has no rollback notice")
     draft.change_stage(event.stage, hold="")
     draft.record(event.stage, draft.stage(event.stage).release, "hold lifted", event.actor)
 
 
 def externally_answered(draft: Draft, event: ExternallyAnswered) -> None:
-    """A program's yes counts for the digests of the moment; its no stops the release."""
+    """Applies a program's answer: approval counts for the current digests, refusal stops the
+    release.
+    """
     seat = seat_of(draft, event.gate)
     if isinstance(seat, str):
         return draft.note(seat)
     gate = seat.gate
     if not isinstance(gate.rule, ExternalRule) or event.actor != gate.rule.account:
-        return draft.note(f"{event.actor} does not answer at {gate.name}")
+        return draft.note(f"{event.actor} is not the account that answers gate {gate.name}")
     if seat.release != event.release or seat.render is None:
-        return draft.note(f"release {event.release} does not wait there")
+        return draft.note(f"release {event.release} is not waiting there")
     if event.call in draft.calls:
-        return draft.note("this call has been taken already")
+        return draft.note("this call was already accepted")
     _remember(draft, event.call)
     if not event.passed:
         edge, _ = draft.pipeline.gate[gate.id]
         return refuse(draft, edge, gate, f"{event.actor}: {event.reason}")
     if seat.state.approvals:
-        return draft.note(f"{event.actor} has answered already")
+        return draft.note(f"{event.actor} has already answered")
     given = Approval(clip(event.actor), draft.now, clip(event.reason), seat.digests)
     put_state(draft, seat, approvals=(given,))
     draft.record(gate.id, seat.release, f"passed: {event.reason}", event.actor)
 
 
 def _remember(draft: Draft, call: str) -> None:
-    """Whoever recorded a call may send it again only while its signature holds."""
+    """Remembers signed calls for as long as a recorded call could be replayed with a valid
+    signature.
+    """
     if call:
         young = {key: at for key, at in draft.calls.items() if draft.now - at < _CALLS_FOR}
         draft.calls = {**young, clip(call): draft.now}
 
 
 def approvers_left(draft: Draft, event: ApproversLeft) -> None:
-    """The yes of somebody who has left no longer counts for what still waits."""
-    gone = {clip(one) for one in event.actors}
+    """Voids the approvals of users who may no longer approve, for waiting releases."""
+    gone = {clip(actor) for actor in event.actors}
     for id in (*draft.pipeline.gate, *draft.pipeline.workflow):
         seat = seat_of(draft, id)
         if isinstance(seat, str):
             continue
-        kept = tuple(one for one in seat.state.approvals if one.actor not in gone)
+        kept = tuple(approval for approval in seat.state.approvals if approval.actor not in gone)
         if len(kept) == len(seat.state.approvals):
             continue
         put_state(draft, seat, approvals=kept)
-        text = "an approval is void: who gave it may no longer approve"
+        text = "approval void: the approver may no longer approve"
         draft.record(id, seat.release, text)
         draft.notify(Topic.APPROVAL_VOIDED, id, seat.release, f"left {len(kept)}", text)

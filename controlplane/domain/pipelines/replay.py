@@ -1,4 +1,4 @@
-"""Replaying what happened to a pipeline, as it was or as it would have been with other gates."""
+"""Replay of a pipeline's events, with its original or with other gates."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ MOST_TICKS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Events that came at one moment, in their order."""
+    """Events of one moment, in order."""
 
     at: datetime
     events: tuple[Event, ...]
@@ -23,7 +23,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """A stage began to take in a release, or was put back to one."""
+    """A stage began to take in a release, or was rolled back to one."""
 
     at: datetime
     stage: StageId
@@ -33,7 +33,7 @@ class Promotion:
 
 @dataclass(slots=True)
 class Replay:
-    """Where a replay ends, and what it promoted on the way."""
+    """End state of a replay, and its promotions."""
 
     state: State
     promotions: list[Promotion] = field(default_factory=list)
@@ -44,14 +44,14 @@ class Replay:
 def replay(
     pipeline: Pipeline, state: State, recorded: Sequence[Recorded], until: datetime
 ) -> Replay:
-    """Feed the engine with what was recorded, and with the time that passed between.
+    """Feeds recorded events to the engine, with the ticks between them.
 
-    What is reported of a release that has not entered a stage is ignored there, as always.
+    The engine ignores reports about releases that have not entered a stage, as always.
     """
     run = Replay(state)
-    for one in recorded:
-        _pass_time(pipeline, run, one.at)
-        _take(pipeline, run, one.events, one.at)
+    for moment in recorded:
+        _pass_time(pipeline, run, moment.at)
+        _take(pipeline, run, moment.events, moment.at)
     _pass_time(pipeline, run, until)
     return run
 
@@ -66,15 +66,17 @@ def _pass_time(pipeline: Pipeline, run: Replay, until: datetime) -> None:
 def _take(pipeline: Pipeline, run: Replay, events: Iterable[Event], at: datetime) -> None:
     for event in events:
         run.state, effects = step(pipeline, run.state, event, at)
-        wakes = [one.at for one in effects if isinstance(one, WakeAt)]
+        wakes = [effect.at for effect in effects if isinstance(effect, WakeAt)]
         run.wake = wakes[0] if wakes else run.wake
-        for one in effects:
-            if isinstance(one, Promote):
-                _note(run, Promotion(at, one.stage, one.release, one.back))
+        for effect in effects:
+            if isinstance(effect, Promote):
+                _note(run, Promotion(at, effect.stage, effect.release, effect.back))
 
 
 def _note(run: Replay, promotion: Promotion) -> None:
-    """The first batch of a roll-out stands for it."""
+    """The first batch of a rollout represents it."""
     key = (promotion.stage, promotion.release, promotion.back)
-    if all((one.stage, one.release, one.back) != key for one in run.promotions):
+    if all(
+        (promotion.stage, promotion.release, promotion.back) != key for promotion in run.promotions
+    ):
         run.promotions.append(promotion)

@@ -1,4 +1,4 @@
-"""What the fleet reports: revisions and health of stages, results of renders."""
+"""Reports from clusters: revisions and health of stages, results of renders."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -41,7 +41,7 @@ MOST_OUTPUTS = 64
 
 
 def stage_observed(draft: Draft, event: StageObserved) -> None:
-    """The first stage follows git: whatever new it holds is the next release."""
+    """Records the first stage's revisions; new revisions are the next release."""
     if event.stage != draft.pipeline.first.id:
         return draft.note("only the first stage follows git")
     if not draft.covers(event.stage, event.revisions):
@@ -51,7 +51,7 @@ def stage_observed(draft: Draft, event: StageObserved) -> None:
 
 
 def stage_health(draft: Draft, event: StageHealth) -> None:
-    """Only the release that the stage holds has a say about its health."""
+    """Records the health of a stage, if the report is about the release that the stage holds."""
     held = draft.stage(event.stage)
     if held.release != event.release or not held.revisions:
         return draft.note(f"the stage does not hold release {event.release}")
@@ -62,7 +62,7 @@ def stage_health(draft: Draft, event: StageHealth) -> None:
 
 
 def services_health(draft: Draft, event: ServicesHealth) -> None:
-    """The services say how far the roll-out is, and together how the stage is."""
+    """Records service health, which determines rollout progress and the stage's health."""
     held = draft.stage(event.stage)
     stage = draft.pipeline.stage.get(event.stage)
     if stage is None or held.release != event.release or not held.revisions:
@@ -71,16 +71,16 @@ def services_health(draft: Draft, event: ServicesHealth) -> None:
 
 
 def promotion_failed(draft: Draft, event: PromotionFailed) -> None:
-    """The stage has failed with the release until somebody tries again."""
+    """Marks the stage as failed with the release until a retry."""
     held = draft.stage(event.stage)
     if held.release != event.release or not held.promoting:
-        return draft.note(f"the stage is not taking in {event.release}")
+        return draft.note(f"the stage is not rolling out {event.release}")
     set_health(draft, event.stage, Health.FAILED, event.reason)
     draft.change_stage(event.stage, stopped=clip(event.reason))
 
 
 def verification_failed(draft: Draft, event: VerificationFailed) -> None:
-    """What one cluster has found to be bad is bad for all of its stage."""
+    """Applies one cluster's failed verification to the whole stage."""
     held, stage = draft.stage(event.stage), draft.pipeline.stage.get(event.stage)
     bad = held.revisions.get(event.service)
     if stage is None or held.release != event.release or bad is None:
@@ -92,17 +92,17 @@ def verification_failed(draft: Draft, event: VerificationFailed) -> None:
 
 
 def frozen(draft: Draft, event: Frozen) -> None:
-    """Which clusters must stay as they are is told as a whole."""
-    draft.frozen = {one: clip(reason) for one, reason in event.services.items()}
+    """Replaces the set of frozen services."""
+    draft.frozen = {service: clip(reason) for service, reason in event.services.items()}
 
 
 def budgeted(draft: Draft, event: Budgeted) -> None:
-    """What is left of the budgets is told before anything may use it."""
+    """Replaces the remaining budgets, before any release uses them."""
     draft.room = event.room
 
 
 def check_started(draft: Draft, event: CheckStarted) -> None:
-    """Remember the job, so that its log is found."""
+    """Records the job, so that users find its log."""
     found = _find_check(draft, event)
     if isinstance(found, str):
         return draft.note(found)
@@ -111,7 +111,7 @@ def check_started(draft: Draft, event: CheckStarted) -> None:
 
 
 def check_answered(draft: Draft, event: CheckAnswered) -> None:
-    """Only the newest attempt of a step that is under way has a say."""
+    """Records an answer to the newest attempt of a running step; all other answers are ignored."""
     found = _find_check(draft, event)
     if isinstance(found, str):
         return draft.note(found)
@@ -122,7 +122,9 @@ def check_answered(draft: Draft, event: CheckAnswered) -> None:
 
 
 def rendered(draft: Draft, event: Rendered) -> None:
-    """A first render completes what approvals are about; a different one voids them."""
+    """Records a render; the first completes the content to approve, a different one voids
+    approvals.
+    """
     problem = _render_problem(draft, event)
     if problem:
         return draft.note(problem)
@@ -136,10 +138,10 @@ def rendered(draft: Draft, event: Rendered) -> None:
 
 
 def render_failed(draft: Draft, event: RenderFailed) -> None:
-    """A release that cannot be rendered waits, and what was approved before is void."""
+    """Records a failed render: the release waits, and earlier approvals are void."""
     waiting = draft.waiting(event.stage, event.release)
     if not waiting:
-        return draft.note(f"release {event.release} does not wait before the stage")
+        return draft.note(f"release {event.release} is not waiting before the stage")
     for edge, _ in waiting:
         draft.change_candidate(edge.id, render_error=clip(event.reason) or "unknown reason")
     _void_approvals(draft, event.stage, event.release, "failed")
@@ -151,17 +153,17 @@ def render_failed(draft: Draft, event: RenderFailed) -> None:
 def _find_check(
     draft: Draft, event: CheckStarted | CheckAnswered
 ) -> tuple[Seat, Step, CheckState] | str:
-    # A look is answered once: what comes while a service is not healthy would be missed for good.
+    # An answer arrives once, so it must count even while a service is not healthy.
     seat = seat_of(draft, event.gate, unsettled=True)
     if isinstance(seat, str):
-        return "nothing waits for this answer"
+        return "no check is waiting for this answer"
     check = seat.state.checks.get(event.step)
     steps = steps_of(seat.gate.rule, seat.gate.patience)
-    step = next((one for one in steps if one.name == event.step), None)
+    step = next((candidate for candidate in steps if candidate.name == event.step), None)
     if check is None or step is None or check.key != event.key:
-        return "the answer is not about what is asked now"
+        return "the answer belongs to an outdated check"
     if check.status is not GateStatus.RUNNING or check.pausing:
-        return "this attempt has been decided already"
+        return "this attempt is already decided"
     return seat, step, check
 
 
@@ -175,31 +177,33 @@ def _assess(
     healths: Mapping[ServiceId, Health],
     reasons: Mapping[ServiceId, str],
 ) -> None:
-    """How a stage is, as its services say and its roll-out allows."""
+    """Derives a stage's health from its services and its rollout limits."""
     before = draft.stage(stage.id)
-    progress = {one: _progress(how, healths.get(one)) for one, how in before.progress.items()}
+    progress = {
+        service: _progress(how, healths.get(service)) for service, how in before.progress.items()
+    }
     waves = standing_of(draft, stage, before).waves
     if current_wave(waves, progress)[0] > current_wave(waves, before.progress)[0]:
         draft.change_stage(stage.id, wave_done_at=draft.now)
     draft.change_stage(stage.id, progress=progress)
     if before.stopped:
         return set_health(draft, stage.id, Health.FAILED, before.stopped)
-    failed = [one for one, how in progress.items() if how is Progress.FAILED]
+    failed = [service for service, how in progress.items() if how is Progress.FAILED]
     if len(failed) > stage.rollout.max_failed:
-        told = reasons.get(failed[0], "")
+        reason = reasons.get(failed[0], "")
         if len(failed) > 1:
-            told = f"{told} ({len(failed)} failed, {stage.rollout.max_failed} may)"
-        return set_health(draft, stage.id, Health.FAILED, told)
+            reason = f"{reason} ({len(failed)} failed, limit {stage.rollout.max_failed})"
+        return set_health(draft, stage.id, Health.FAILED, reason)
     open_ones = [
-        one
+        service
         for wave in waves
-        for one in wave
-        if one not in failed and healths.get(one) is not Health.HEALTHY
+        for service in wave
+        if service not in failed and healths.get(service) is not Health.HEALTHY
     ]
     if not open_ones:
-        told = f"{len(failed)} services failed, as many may" if failed else ""
-        return set_health(draft, stage.id, Health.HEALTHY, told)
-    slow = next((reasons[one] for one in open_ones if one in reasons), "")
+        reason = f"{len(failed)} services failed, within the limit" if failed else ""
+        return set_health(draft, stage.id, Health.HEALTHY, reason)
+    slow = next((reasons[service] for service in open_ones if service in reasons), "")
     set_health(draft, stage.id, Health.PROGRESSING, slow or f"{len(open_ones)} services to go")
 
 
@@ -216,22 +220,22 @@ def _progress(before: Progress, health: Health | None) -> Progress:
 
 def _render_problem(draft: Draft, event: Rendered) -> str | None:
     if not draft.waiting(event.stage, event.release):
-        return f"release {event.release} does not wait before the stage"
+        return f"release {event.release} is not waiting before the stage"
     if not draft.covers(event.stage, event.revisions):
-        return "the render is not of exactly the services of the stage"
+        return "the render does not cover exactly the services of the stage"
     if draft.pipeline.stage[event.stage].git is not None:
-        return None  # It was rendered from a commit that the release is to become.
+        return None  # The render used a commit that the release is going to become.
     moving = set(draft.releases[event.release].commits.values())
-    strange = sorted({one.commit for one in event.revisions.values()} - moving)
+    strange = sorted({revision.commit for revision in event.revisions.values()} - moving)
     return f"commit {strange[0]} is not part of the release" if strange else None
 
 
 def _void_approvals(draft: Draft, stage: StageId, release: ReleaseId, nonce: str) -> None:
     for edge, candidate in draft.waiting(stage, release):
-        given = [gate for gate, one in candidate.gates.items() if one.approvals]
+        given = [gate for gate, state in candidate.gates.items() if state.approvals]
         gates = {key: GateState() for key in candidate.gates}
         draft.change_candidate(edge.id, gates=gates)
         for gate in given:
-            text = "what would be deployed has changed: approvals given before are void"
+            text = "the release's content has changed: earlier approvals are void"
             draft.record(gate, release, text)
             draft.notify(Topic.APPROVAL_VOIDED, gate, release, nonce, text)

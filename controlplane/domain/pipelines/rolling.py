@@ -1,4 +1,4 @@
-"""Rolling a release out over the services of a stage, and back to the last that was good."""
+"""Rollout of a release over the services of a stage, and rollback to the last good release."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +12,7 @@ from controlplane.domain.pipelines.state import ChangeState, Health, StageState
 
 
 def roll(draft: Draft, stage: Stage) -> None:
-    """Give the release to those services of the stage whose turn it is."""
+    """Gives the release to the next services of the stage."""
     held = draft.stage(stage.id)
     if held.release is None or not held.promoting or not held.revisions:
         return
@@ -26,7 +26,7 @@ def roll(draft: Draft, stage: Stage) -> None:
     if not batch.services:
         waits = held.change is not None and held.change.state is ChangeState.OPEN
         return _tell(draft, stage, str(held.change) if waits else batch.reason)
-    revisions = {one: held.revisions[one] for one in batch.services}
+    revisions = {service: held.revisions[service] for service in batch.services}
     if bad := draft.bad_among(revisions.values()):
         return _tell(draft, stage, bad)
     key = f"promote/{stage.id}/{held.release}/{held.attempt}/{held.batches}"
@@ -39,9 +39,11 @@ def roll(draft: Draft, stage: Stage) -> None:
 
 
 def standing_of(draft: Draft, stage: Stage, held: StageState) -> Standing:
-    """The roll-out of the release over those services that are there and have a revision."""
+    """Returns the rollout state over the existing services with a revision."""
     waves = stage.waves or (stage.services,)
-    present = tuple(tuple(one for one in wave if one in held.revisions) for wave in waves)
+    present = tuple(
+        tuple(service for service in wave if service in held.revisions) for wave in waves
+    )
     return Standing(
         waves=tuple(wave for wave in present if wave),
         progress=held.progress,
@@ -53,9 +55,9 @@ def standing_of(draft: Draft, stage: Stage, held: StageState) -> Standing:
 
 
 def begin_again(draft: Draft, stage: Stage) -> None:
-    """Give the release anew to the services that are not healthy with it, or to all."""
+    """Gives the release again to the services that are not healthy with it, or to all."""
     held = draft.stage(stage.id)
-    well = {one: how for one, how in held.progress.items() if how is Progress.HEALTHY}
+    well = {service: how for service, how in held.progress.items() if how is Progress.HEALTHY}
     partly = stage.rollout.strategy is not Strategy.ALL and len(well) < len(held.revisions)
     draft.change_stage(
         stage.id,
@@ -73,7 +75,7 @@ def begin_again(draft: Draft, stage: Stage) -> None:
 
 
 def guard(draft: Draft, stage: Stage) -> None:
-    """Note what has proved itself; put back what has failed before it did."""
+    """Records verified releases; rolls back releases that failed before verification."""
     held = draft.stage(stage.id)
     if held.release is None or not held.revisions or held.good_release == held.release:
         return
@@ -89,13 +91,13 @@ def guard(draft: Draft, stage: Stage) -> None:
 
 
 def put_back(draft: Draft, stage: Stage, why: str) -> None:
-    """Give the stage the last release with which it was good, and refuse what has failed."""
+    """Rolls the stage back to its last good release, and denies the failed one."""
     held = draft.stage(stage.id)
-    good = {one: r for one, r in held.good.items() if one in stage.services}
+    good = {service: r for service, r in held.good.items() if service in stage.services}
     if held.release is None or held.good_release is None or not good:
         return
-    text = clip(f"{held.release} was taken back to {held.good_release}: {why}")
-    kept = {one.digest for one in good.values()}
+    text = clip(f"{held.release} was rolled back to {held.good_release}: {why}")
+    kept = {revision.digest for revision in good.values()}
     for revision in held.revisions.values():
         if revision.digest not in kept:
             draft.refuse_revision(revision.digest, f"towline: {why}")
@@ -126,12 +128,14 @@ def put_back(draft: Draft, stage: Stage, why: str) -> None:
 
 
 def _without_canaries(stage: Stage, held: StageState) -> str:
-    """Why nobody is first; once a wave is done it is no matter that its clusters have left."""
+    """Returns the error if no canary exists. After the first wave, missing canaries no longer
+    matter.
+    """
     if stage.rollout.strategy is not Strategy.CANARY or not stage.waves:
         return ""
     if stage.waves[0] or held.wave_done_at is not None:
         return ""
-    return f"none of its canaries is in the stage: {', '.join(stage.rollout.canaries)}"
+    return f"none of the canary clusters is in the stage: {', '.join(stage.rollout.canaries)}"
 
 
 def _tell(draft: Draft, stage: Stage, reason: str) -> None:

@@ -1,7 +1,7 @@
-"""How a release is rolled out over the services of one stage: waves, and who is next.
+"""Rollout strategies for the services of one stage: waves, and the next services.
 
-Pure functions: which clusters come first is planned when the services of a stage are known;
-who is given the release next follows from what the stage has reported so far.
+Pure functions. The wave plan is made when the services of a stage are known; the next services
+follow from the stage's reports so far.
 """
 
 from collections import Counter
@@ -17,20 +17,26 @@ MAX_PAUSE_SECONDS = 30 * 86_400
 MAX_NAMES = 1_000
 MAX_COUNT = 1_000
 _LOOK_FOR_ROOM = timedelta(seconds=60)
-"""The net beneath the wakes that come when a place is free."""
+"""Fallback interval, in case the wake-up for a free slot is missed."""
 
 
 class Strategy(StrEnum):
-    """ALL: at once. ROLLING: so many at a time. CANARY: some first. WAVES: one after another."""
+    """ALL: at once. ROLLING: a limited number at a time. CANARY: some first. WAVES: one wave after
+    another.
+    """
 
     ALL = "ALL"
+    """All services at once."""
     ROLLING = "ROLLING"
+    """At most `maxUnavailable` services at a time."""
     CANARY = "CANARY"
+    """The canary clusters first, then all others."""
     WAVES = "WAVES"
+    """One wave after another."""
 
 
 class Progress(StrEnum):
-    """How far one service of a stage is with the release that it was given."""
+    """Progress of one service of a stage with its release."""
 
     GIVEN = "GIVEN"
     HEALTHY = "HEALTHY"
@@ -39,13 +45,13 @@ class Progress(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """How many services of a stage get a release when.
+    """Limits and order of a rollout.
 
-    `max_unavailable`: so many may be under way at a time; 0: all of a wave. `max_per_group`: the
-    same within each cluster group of `groups`. `max_failed`: the budget, how many may fail before
-    it stops. `pause_seconds` lie between two waves. `canaries` are handles of clusters; without
-    them the first `canary_count` by handle. WAVES go by `groups` (ids of cluster groups, then
-    the rest), or by `wave_size`.
+    `max_unavailable`: maximum number of services in progress at a time; 0: a whole wave.
+    `max_per_group`: the same within each cluster group of `groups`. `max_failed`: failures before
+    the rollout stops. `pause_seconds`: pause between waves. `canaries` are cluster handles; without
+    them the first `canary_count` clusters by handle. WAVES are formed by `groups` (ids of cluster
+    groups, then the rest), or by `wave_size`.
     """
 
     strategy: Strategy = Strategy.ALL
@@ -59,27 +65,33 @@ class Rollout:
     wave_size: int = 0
 
     def check(self, field: str) -> None:
-        """Invalid: names what does not fit the strategy, or is out of bounds."""
+        """Raises Invalid for fields that do not fit the strategy or exceed a limit."""
         counts = (self.max_unavailable, self.max_per_group, self.max_failed)
-        if not all(0 <= one <= MAX_COUNT for one in (*counts, self.canary_count, self.wave_size)):
-            raise Invalid(f"counts are 0 to {MAX_COUNT:,}", field=field)
+        if not all(
+            0 <= count <= MAX_COUNT for count in (*counts, self.canary_count, self.wave_size)
+        ):
+            raise Invalid(f"counts must be 0 to {MAX_COUNT:,}", field=field)
         if not 0 <= self.pause_seconds <= MAX_PAUSE_SECONDS:
-            raise Invalid(f"0 to {MAX_PAUSE_SECONDS:,} seconds", field=f"{field}.pauseSeconds")
+            raise Invalid(
+                f"must be 0 to {MAX_PAUSE_SECONDS:,} seconds", field=f"{field}.pauseSeconds"
+            )
         if max(len(self.canaries), len(self.groups)) > MAX_NAMES:
-            raise Invalid(f"{MAX_NAMES:,} names at most", field=field)
+            raise Invalid(f"maximum {MAX_NAMES:,} names", field=field)
         if self.strategy is Strategy.ROLLING and not self.max_unavailable:
-            raise Invalid("ROLLING needs a number", field=f"{field}.maxUnavailable")
+            raise Invalid(
+                "ROLLING needs maxUnavailable or maxPerGroup", field=f"{field}.maxUnavailable"
+            )
         if self.strategy is Strategy.CANARY and not (self.canaries or self.canary_count):
-            raise Invalid("CANARY needs clusters or their count", field=f"{field}.canaries")
+            raise Invalid("CANARY needs canaries or canaryCount", field=f"{field}.canaries")
         if self.strategy is Strategy.WAVES and not (self.groups or self.wave_size):
-            raise Invalid("WAVES need groups or a size", field=f"{field}.groups")
+            raise Invalid("WAVES needs groups or waveSize", field=f"{field}.groups")
         if self.max_per_group and not self.groups:
-            raise Invalid("a limit for each group needs groups", field=f"{field}.groups")
+            raise Invalid("maxPerGroup needs groups", field=f"{field}.groups")
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A service of a stage, its cluster, and those groups of the roll-out that hold the cluster."""
+    """A service of a stage, its cluster, and the rollout's groups that contain the cluster."""
 
     service: ServiceId
     cluster: str
@@ -90,9 +102,9 @@ Waves = tuple[tuple[ServiceId, ...], ...]
 
 
 def plan(rollout: Rollout, members: Sequence[Member]) -> Waves:
-    """The services of each wave, in the order of their clusters' handles.
+    """Plans the services of each wave, sorted by cluster handle.
 
-    Of waves without services only that of canaries stays, where none of the named ones is there.
+    Empty waves are dropped, except a canary wave whose named clusters do not exist.
     """
     ordered = sorted(members, key=lambda one: (one.cluster, one.service))
     match rollout.strategy:
@@ -107,12 +119,14 @@ def plan(rollout: Rollout, members: Sequence[Member]) -> Waves:
             waves = [ordered]
     is_canary = rollout.strategy is Strategy.CANARY and bool(members)
     kept = [wave for number, wave in enumerate(waves) if wave or (is_canary and not number)]
-    return tuple(tuple(one.service for one in wave) for wave in kept)
+    return tuple(tuple(member.service for member in wave) for wave in kept)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Who gets the release now, and why nobody else does; `wake`: when that may change."""
+    """Services that get the release now, and the reason why others wait; `wake`: when that may
+    change.
+    """
 
     services: tuple[ServiceId, ...] = ()
     reason: str = ""
@@ -121,9 +135,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What budgets of cluster groups leave: only these services may begin now, and why no others.
+    """Remaining budgets of cluster groups: only these services may begin now; `reason` explains the
+    rest.
 
-    The clusters of a group are changed by many pipelines; each is told what is left for it.
+    Several pipelines share a group's budget; each receives its remaining part.
     """
 
     free: tuple[ServiceId, ...]
@@ -132,10 +147,10 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a roll-out stands.
+    """State of a rollout.
 
-    `wave_done_at`: when the newest complete wave became complete. `group_of`: the group of each
-    service that counts against `max_per_group`. Without `room` no budget holds anything.
+    `wave_done_at`: when the last complete wave became complete. `group_of`: the group of each
+    service that counts against `max_per_group`. Without `room` there is no budget.
     """
 
     waves: Waves
@@ -147,23 +162,23 @@ class Standing:
 
 
 def next_batch(rollout: Rollout, standing: Standing, now: datetime) -> Batch:
-    """Who is next: of the first wave that is not complete, as many as there is room for."""
+    """Selects the next services: of the first incomplete wave, as many as the limits allow."""
     progress = standing.progress
     number, wave = current_wave(standing.waves, progress)
-    waiting = [one for one in wave if one not in progress]
+    waiting = [service for service in wave if service not in progress]
     if not waiting:
         return Batch(reason=_told(standing, number))
-    begun = any(one in progress for one in wave)
+    begun = any(service in progress for service in wave)
     if number and not begun and standing.wave_done_at is not None:
         until = standing.wave_done_at + timedelta(seconds=rollout.pause_seconds)
         if now < until:
             return Batch(reason=f"wave {number + 1} begins at {until:%H:%M:%S} UTC", wake=until)
-    thawed = [one for one in waiting if one not in standing.frozen]
+    thawed = [service for service in waiting if service not in standing.frozen]
     if not thawed:
         return Batch(reason=f"{len(waiting)} services are in frozen clusters")
     room = standing.room
     may = set(thawed if room is None else room.free)
-    free = [one for one in thawed if one in may]
+    free = [service for service in thawed if service in may]
     if room is not None and not free:
         return Batch(reason=room.reason, wake=now + _LOOK_FOR_ROOM)
     chosen = _with_room(rollout, standing, free)
@@ -173,25 +188,25 @@ def next_batch(rollout: Rollout, standing: Standing, now: datetime) -> Batch:
 def current_wave(
     waves: Waves, progress: Mapping[ServiceId, Progress]
 ) -> tuple[int, tuple[ServiceId, ...]]:
-    """The first wave in which something is still to be done, and its number from 0."""
+    """Returns the first incomplete wave, and its zero-based number."""
     for number, wave in enumerate(waves):
-        if any(progress.get(one) in (None, Progress.GIVEN) for one in wave):
+        if any(progress.get(service) in (None, Progress.GIVEN) for service in wave):
             return number, wave
     return len(waves), ()
 
 
 def _canaries_first(rollout: Rollout, ordered: Sequence[Member]) -> list[list[Member]]:
-    clusters = sorted({one.cluster for one in ordered})
+    clusters = sorted({member.cluster for member in ordered})
     chosen = set(rollout.canaries) or set(clusters[: rollout.canary_count])
-    first = [one for one in ordered if one.cluster in chosen]
-    return [first, [one for one in ordered if one.cluster not in chosen]]
+    first = [member for member in ordered if member.cluster in chosen]
+    return [first, [member for member in ordered if member.cluster not in chosen]]
 
 
 def _by_group(rollout: Rollout, ordered: Sequence[Member]) -> list[list[Member]]:
     waves: list[list[Member]] = [[] for _ in range(len(rollout.groups) + 1)]
-    for one in ordered:
-        places = [n for n, group in enumerate(rollout.groups) if group in one.groups]
-        waves[places[0] if places else -1].append(one)
+    for member in ordered:
+        places = [n for n, group in enumerate(rollout.groups) if group in member.groups]
+        waves[places[0] if places else -1].append(member)
     return waves
 
 
@@ -202,13 +217,13 @@ def _with_room(
     room = rollout.max_unavailable - len(under_way) if rollout.max_unavailable else len(waiting)
     if not rollout.max_per_group:
         return list(waiting[: max(room, 0)])
-    busy = Counter(standing.group_of.get(one) for one in under_way)
+    busy = Counter(standing.group_of.get(service) for service in under_way)
     chosen: list[ServiceId] = []
-    for one in waiting:
-        group = standing.group_of.get(one)
+    for service in waiting:
+        group = standing.group_of.get(service)
         if len(chosen) < room and (group is None or busy[group] < rollout.max_per_group):
             busy[group] += 1
-            chosen.append(one)
+            chosen.append(service)
     return chosen
 
 

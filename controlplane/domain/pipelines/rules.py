@@ -1,6 +1,6 @@
-"""What the gates of a pipeline ask: one rule for each kind, with its bounds.
+"""Rules of pipeline gates: one rule for each kind, with its limits.
 
-A rule says what is asked; `gates` and `checks` judge the answers.
+A rule holds the settings; `gates` and `checks` evaluate it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,36 +29,52 @@ LONGEST_BACKOFF = 3_600
 
 
 class GateKind(StrEnum):
-    """What decides at a gate. A new kind is a rule below and its judge in `gates` or `checks`."""
+    """Kind of a gate. A new kind needs a rule below and a judge in `gates` or `checks`."""
 
     APPROVAL = "APPROVAL"
+    """A quorum of people approves."""
     SOAK = "SOAK"
+    """The source stage stays healthy for some time."""
     WINDOW = "WINDOW"
+    """The calendar is open."""
     JOB = "JOB"
+    """A Job or Pod in a cluster succeeds."""
     METRIC = "METRIC"
+    """A PromQL query meets its threshold."""
     HTTP = "HTTP"
+    """An HTTP endpoint answers with success."""
     VERSION = "VERSION"
+    """Another service is healthy with a version in a range."""
     MANUAL = "MANUAL"
+    """A person confirms that the source stage is verified."""
     EXTERNAL = "EXTERNAL"
+    """An external program answers."""
     WORKFLOW = "WORKFLOW"
+    """A graph of steps passes."""
 
 
 class StepKind(StrEnum):
-    """What a step of a workflow may be; WAIT is nothing else, since at a gate SOAK waits."""
+    """Kind of a workflow step. WAIT exists only here; gates use SOAK instead."""
 
     APPROVAL = "APPROVAL"
+    """A quorum of people approves."""
     JOB = "JOB"
+    """A Job or Pod in a cluster succeeds."""
     METRIC = "METRIC"
+    """A PromQL query meets its threshold."""
     HTTP = "HTTP"
+    """An HTTP endpoint answers with success."""
     VERSION = "VERSION"
+    """Another service is healthy with a version in a range."""
     WAIT = "WAIT"
+    """A fixed time passes. Gates use SOAK instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRule:
-    """People decide: `quorum` different ones, the release's author not among them by default.
+    """Users decide: `quorum` different users; by default the release's author does not count.
 
-    With `people` (mail addresses) or `groups` (names), only these.
+    With `people` (e-mail addresses) or `groups` (names), only these users.
     """
 
     quorum: int = 1
@@ -69,7 +85,7 @@ class ApprovalRule:
 
     def check(self, field: str) -> None:
         if not 1 <= self.quorum <= MAX_QUORUM:
-            raise Invalid(f"between 1 and {MAX_QUORUM} approvals", field=f"{field}.quorum")
+            raise Invalid(f"must be 1 to {MAX_QUORUM} approvals", field=f"{field}.quorum")
         _check_names(self.people, f"{field}.people")
         _check_names(self.groups, f"{field}.groups")
         if self.people and not self.groups and self.quorum > len(set(self.people)):
@@ -81,7 +97,9 @@ class ApprovalRule:
 
 @dataclass(frozen=True, slots=True)
 class SoakRule:
-    """Time decides: the source stage has been healthy with the release for `seconds` on end."""
+    """Time decides: the source stage must be healthy with the release for `seconds` without
+    interruption.
+    """
 
     seconds: int
     kind: Literal[GateKind.SOAK] = GateKind.SOAK
@@ -103,7 +121,7 @@ class WindowRule:
 
 @dataclass(frozen=True, slots=True)
 class ManualRule:
-    """Somebody with the right to approve tells that they have verified the source stage."""
+    """A user with the approve permission confirms that they verified the source stage."""
 
     instructions: str = ""
     kind: Literal[GateKind.MANUAL] = GateKind.MANUAL
@@ -114,9 +132,9 @@ class ManualRule:
 
 @dataclass(frozen=True, slots=True)
 class ExternalRule:
-    """Somebody else's program answers, with a token of `account` (the mail of an account).
+    """An external program answers with a token of `account` (the account's e-mail address).
 
-    Or by calls that it signs: `sealed` is the secret for these, encrypted.
+    Alternatively it signs its calls: `sealed` is the encrypted signing secret.
     """
 
     account: str
@@ -129,10 +147,10 @@ class ExternalRule:
 
 @dataclass(frozen=True, slots=True)
 class JobRule:
-    """A Job or Pod decides, run once by the agent of a cluster.
+    """A Job or Pod decides; the agent of a cluster runs it once.
 
-    `cluster_id`: without it the cluster of the target stage's first service. Texts of the
-    manifest may hold `${release}`, `${commit}`, `${stage}` and `${steps.NAME.OUTPUT}`.
+    `cluster_id` defaults to the cluster of the target stage's first service. Texts of the manifest
+    may contain `${release}`, `${commit}`, `${stage}` and `${steps.NAME.OUTPUT}`.
     """
 
     namespace: str
@@ -149,20 +167,23 @@ class JobRule:
 
 
 class Several(StrEnum):
-    """What several series mean: every one must pass, one is enough, or it is an error."""
+    """Handling of several series: all must pass, one is enough, or it is an error."""
 
     ALL = "ALL"
+    """Every series must pass."""
     ANY = "ANY"
+    """One series that passes is enough."""
     ERROR = "ERROR"
+    """More than one series is an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricRule:
-    """A number decides: PromQL asked of a Prometheus.
+    """A number decides: a PromQL query to a Prometheus.
 
-    Where: `url`; or, by the agent of `cluster_id`, a Service as `namespace/name:port`. With a
-    `baseline` query the value divided by the baseline's is compared instead. No sample: FAILED
-    unless `empty_passes`. NaN always fails.
+    The Prometheus is at `url`, or is a Service `namespace/name:port` that the agent of `cluster_id`
+    queries. With a `baseline` query, the ratio of value and baseline is compared instead. Without
+    samples the result is FAILED unless `empty_passes`. NaN always fails.
     """
 
     query: str
@@ -180,7 +201,7 @@ class MetricRule:
         check_text(self.query, f"{field}.query", MAX_TEXT)
         _check_length(self.baseline, f"{field}.baseline")
         if bool(self.url) == bool(self.service):
-            raise Invalid("either a url, or a service of a cluster", field=f"{field}.url")
+            raise Invalid("needs either url, or cluster and service", field=f"{field}.url")
         if self.url:
             _check_url(self.url, f"{field}.url")
         else:
@@ -189,10 +210,10 @@ class MetricRule:
 
 @dataclass(frozen=True, slots=True)
 class HttpRule:
-    """An answer over HTTP decides: a signed POST of what is to be promoted.
+    """An HTTP answer decides: a signed POST that describes the promotion.
 
     Passes with a status in 200–299 (`status`: exactly this one) and, if given, `contains` in the
-    body. 202, 409, 425, 429 and 503 mean not yet. `sealed` is the signing secret, encrypted.
+    body. 202, 409, 425, 429 and 503 mean not yet. `sealed` is the encrypted signing secret.
     """
 
     url: str
@@ -205,14 +226,14 @@ class HttpRule:
         _check_url(self.url, f"{field}.url")
         _check_length(self.contains, f"{field}.contains")
         if self.status and not 200 <= self.status <= 599:
-            raise Invalid("a status between 200 and 599", field=f"{field}.status")
+            raise Invalid("must be a status from 200 to 599", field=f"{field}.status")
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRule:
-    """Another service decides: `service` is healthy with a version in `range` (as of npm).
+    """Another service decides: `service` must be healthy with a version in `range` (npm syntax).
 
-    It is looked for among the services of the clusters of the target stage.
+    It is searched among the services on the clusters of the target stage.
     """
 
     service: str
@@ -225,10 +246,10 @@ class VersionRule:
         try:
             NpmSpec(self.range)
         except ValueError:
-            raise Invalid("no range of versions like ^1.2", field=f"{field}.range") from None
+            raise Invalid("must be a version range such as ^1.2", field=f"{field}.range") from None
 
     def holds(self, version: str) -> bool:
-        """Whether a version is in the range; what is no version is not."""
+        """Returns whether a version is in the range; text that is not a version is not."""
         try:
             return Version(version.removeprefix("v")) in NpmSpec(self.range)
         except ValueError:
@@ -237,7 +258,7 @@ class VersionRule:
 
 @dataclass(frozen=True, slots=True)
 class WaitRule:
-    """Time passes between two steps."""
+    """A pause between two steps."""
 
     seconds: int
     kind: Literal[StepKind.WAIT] = StepKind.WAIT
@@ -247,16 +268,16 @@ class WaitRule:
 
 
 CheckRule = JobRule | MetricRule | HttpRule | VersionRule
-"""What a worker finds out."""
+"""Rules that a worker checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one attempt may take, how many there are, and the pause before the second.
+    """Timeout, attempts and intervals of a check.
 
-    The pause doubles from attempt to attempt, to an hour at most. `interval_seconds` lies between
-    two looks at what is not decided yet. `timeout_seconds` 0: an hour for a check, no end for
-    what people and calendars decide.
+    The pause after an attempt doubles, up to one hour. `interval_seconds` lies between two runs of
+    an undecided check. `timeout_seconds` 0: one hour for a check, no limit for decisions by people
+    and calendars.
     """
 
     timeout_seconds: int = 0
@@ -265,18 +286,20 @@ class Patience:
     interval_seconds: int = 15
 
     def pause_after(self, attempt: int) -> int:
-        """Seconds between this attempt and the next."""
+        """Returns the seconds between this attempt and the next."""
         return min(self.backoff_seconds * 2 ** (attempt - 1), LONGEST_BACKOFF)
 
     def check(self, field: str) -> None:
         if not 0 <= self.timeout_seconds <= MAX_SOAK_SECONDS:
-            raise Invalid(f"0 to {MAX_SOAK_SECONDS:,} seconds", field=f"{field}.timeoutSeconds")
+            raise Invalid(
+                f"must be 0 to {MAX_SOAK_SECONDS:,} seconds", field=f"{field}.timeoutSeconds"
+            )
         if not 1 <= self.attempts <= MAX_ATTEMPTS:
-            raise Invalid(f"between 1 and {MAX_ATTEMPTS} attempts", field=f"{field}.attempts")
+            raise Invalid(f"must be 1 to {MAX_ATTEMPTS} attempts", field=f"{field}.attempts")
         for name, value in (("backoff", self.backoff_seconds), ("interval", self.interval_seconds)):
             if not 1 <= value <= LONGEST_BACKOFF:
                 raise Invalid(
-                    f"between 1 and {LONGEST_BACKOFF:,} seconds", field=f"{field}.{name}Seconds"
+                    f"must be 1 to {LONGEST_BACKOFF:,} seconds", field=f"{field}.{name}Seconds"
                 )
 
 
@@ -292,21 +315,21 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRule:
-    """A graph of steps decides: all must pass. At most one of them asks people."""
+    """A graph of steps decides: all must pass. At most one of them requires approval."""
 
     steps: tuple[Step, ...]
     kind: Literal[GateKind.WORKFLOW] = GateKind.WORKFLOW
 
     def check(self, field: str) -> None:
         if not 1 <= len(self.steps) <= MAX_STEPS:
-            raise Invalid(f"between 1 and {MAX_STEPS} steps", field=f"{field}.steps")
+            raise Invalid(f"must have 1 to {MAX_STEPS} steps", field=f"{field}.steps")
         names = [step.name for step in self.steps]
         if len(set(names)) < len(names):
-            raise Invalid("two steps have one name", field=f"{field}.steps")
+            raise Invalid("step names must be unique", field=f"{field}.steps")
         for number, step in enumerate(self.steps):
             _check_step(step, names, f"{field}.steps[{number}]")
         if sum(isinstance(step.rule, ApprovalRule) for step in self.steps) > 1:
-            raise Invalid("only one step may ask people", field=f"{field}.steps")
+            raise Invalid("only one step can require approval", field=f"{field}.steps")
         in_order(self.steps)
 
 
@@ -325,7 +348,7 @@ Rule = (
 
 
 def in_order(steps: Sequence[Step]) -> list[Step]:
-    """The steps, each after all that it waits for. Invalid: they form a cycle, which is named."""
+    """Returns the steps in topological order. Raises Invalid, naming the cycle."""
     by_name = {step.name: step for step in steps}
     try:
         names = TopologicalSorter({step.name: step.after for step in steps}).static_order()
@@ -336,27 +359,27 @@ def in_order(steps: Sequence[Step]) -> list[Step]:
 
 
 def service_address(text: str, field: str = "service") -> tuple[str, str, str]:
-    """Namespace, name and port of `namespace/name:port`. Invalid: anything else."""
+    """Splits `namespace/name:port`. Raises Invalid for anything else."""
     namespace, _, rest = text.partition("/")
     name, _, port = rest.partition(":")
     parts = (namespace, name, port)
     if not all(part and part.replace("-", "").isalnum() and len(part) <= 63 for part in parts):
-        raise Invalid("not like monitoring/prometheus:9090", field=field)
+        raise Invalid("must be like monitoring/prometheus:9090", field=field)
     return parts
 
 
 def rules_of(rule: Rule) -> Sequence[object]:
-    """A gate's rule, or those of its steps."""
+    """Returns a gate's rule, or those of its steps."""
     return [step.rule for step in rule.steps] if isinstance(rule, WorkflowRule) else [rule]
 
 
 def job_rules(rule: Rule) -> list[JobRule]:
-    """The jobs that a gate may run."""
-    return [one for one in rules_of(rule) if isinstance(one, JobRule)]
+    """Returns the jobs that a gate may run."""
+    return [job for job in rules_of(rule) if isinstance(job, JobRule)]
 
 
 def approval_of(rule: Rule) -> ApprovalRule | None:
-    """How a gate asks people, if it does so by quorum."""
+    """Returns a gate's approval rule, if it asks for approvals."""
     if isinstance(rule, WorkflowRule):
         found = [step.rule for step in rule.steps if isinstance(step.rule, ApprovalRule)]
         return found[0] if found else None
@@ -366,31 +389,31 @@ def approval_of(rule: Rule) -> ApprovalRule | None:
 def _check_step(step: Step, names: Sequence[str], field: str) -> None:
     check_text(step.name, f"{field}.name", 63)
     if not step.name.replace("-", "").replace("_", "").isalnum():
-        raise Invalid("letters, digits, - and _ only", field=f"{field}.name")
-    if strange := [one for one in step.after if one not in names]:
-        raise Invalid(f"there is no step {strange[0]}", field=f"{field}.after")
+        raise Invalid("must consist of letters, digits, - and _", field=f"{field}.name")
+    if strange := [name for name in step.after if name not in names]:
+        raise Invalid(f"step {strange[0]} does not exist", field=f"{field}.after")
     step.rule.check(field)
     step.patience.check(field)
 
 
 def _check_names(names: Sequence[str], field: str) -> None:
     if len(names) > MAX_NAMES:
-        raise Invalid(f"{len(names)} names, {MAX_NAMES} at most", field=field)
+        raise Invalid(f"{len(names)} names, maximum {MAX_NAMES}", field=field)
     for name in names:
         check_text(name, field, MAX_NAME)
 
 
 def _check_seconds(seconds: int, field: str) -> None:
     if not 1 <= seconds <= MAX_SOAK_SECONDS:
-        raise Invalid(f"between 1 and {MAX_SOAK_SECONDS:,} seconds", field=field)
+        raise Invalid(f"must be 1 to {MAX_SOAK_SECONDS:,} seconds", field=field)
 
 
 def _check_length(text: str, field: str) -> None:
     if len(text) > MAX_TEXT:
-        raise Invalid(f"longer than {MAX_TEXT:,} characters", field=field)
+        raise Invalid(f"must be at most {MAX_TEXT:,} characters", field=field)
 
 
 def _check_url(url: str, field: str) -> None:
     check_text(url, field, 2_000)
     if not url.startswith(("https://", "http://")):
-        raise Invalid("neither an http nor an https URL", field=field)
+        raise Invalid("must be an http or https URL", field=field)

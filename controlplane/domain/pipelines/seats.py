@@ -1,4 +1,4 @@
-"""Where a gate stands while it asks: before a stage, or in it as the stage's own workflow."""
+"""Context of a gate's evaluation: before a stage, or in it as the stage's own workflow."""
 
 from dataclasses import dataclass, replace
 
@@ -16,9 +16,10 @@ from controlplane.domain.pipelines.state import (
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A gate and what it is asked: may this release be in this stage?
+    """A gate and its question: may this release be in this stage?
 
-    `render` is what the services of the stage run with it, or would; None: not known yet.
+    `render` has the revisions that the stage's services run with it, or would run; None: not known
+    yet.
     """
 
     gate: Gate
@@ -34,19 +35,19 @@ class Seat:
 
 
 def seat_of(draft: Draft, id: GateId, *, unsettled: bool = False) -> Seat | str:
-    """What a gate is asked now, or why it is asked nothing.
+    """Returns the context in which a gate is evaluated now, or the reason why it is not.
 
-    `unsettled`: also what a stage's own steps have asked whose services are not healthy any more.
+    `unsettled` includes workflows of stages whose services are no longer healthy.
     """
     if id in draft.pipeline.workflow:
         return _within(draft, id, unsettled=unsettled)
     found = draft.pipeline.gate.get(id)
     if found is None:
-        return f"there is no gate {id}"
+        return f"gate {id} does not exist"
     edge, gate = found
     candidate = draft.candidates.get(edge.id)
     if candidate is None:
-        return f"nothing waits at gate {gate.name}"
+        return f"no release is waiting at gate {gate.name}"
     if candidate.refusal is not None:
         return candidate.refusal.reason
     state = candidate.gates.get(id, GateState())
@@ -55,7 +56,7 @@ def seat_of(draft: Draft, id: GateId, *, unsettled: bool = False) -> Seat | str:
 
 
 def put_state(draft: Draft, seat: Seat, **changes: object) -> None:
-    """Change what the gate of a seat has so far."""
+    """Stores the state of a gate."""
     state = replace(seat.state, **changes)
     if seat.gate.id in draft.pipeline.workflow:
         draft.change_stage(seat.stage, workflow=state)
@@ -70,5 +71,5 @@ def _within(draft: Draft, id: GateId, *, unsettled: bool) -> Seat | str:
     state = held.workflow or GateState()
     asks = held.settled or (unsettled and not held.stopped)
     if held.release is None or not asks or state.status is not GateStatus.RUNNING:
-        return f"the steps of {stage.name} ask nothing now"
+        return f"the workflow of {stage.name} is not running now"
     return Seat(gate, stage.id, held.release, held.attempt, state, held.revisions)

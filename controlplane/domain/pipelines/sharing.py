@@ -1,4 +1,4 @@
-"""Pipelines that share services: in which order a change walks through all of them."""
+"""Pipelines that share services: the order in which a change passes through all of them."""
 
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -8,9 +8,10 @@ from fleet.errors import Invalid
 
 
 def check_order(pipelines: Iterable[Pipeline], names: Mapping[str, str]) -> None:
-    """Invalid: services would promote each other in a circle; names it, by `names` of services.
+    """Raises Invalid, naming the cycle, if services would promote each other in a cycle.
 
-    A pipeline leads from the services of a stage to those of the stages behind it.
+    A pipeline leads from the services of a stage to those of the next stages. `names` has the
+    services' names.
     """
     before: dict[str, set[str]] = {}
     for pipeline in pipelines:
@@ -27,5 +28,5 @@ def check_order(pipelines: Iterable[Pipeline], names: Mapping[str, str]) -> None
     try:
         TopologicalSorter(before).prepare()
     except CycleError as error:
-        circle = " → ".join(names.get(one, one) for one in reversed(error.args[1]))
-        raise Invalid(f"pipelines would promote in a circle: {circle}", field="stages") from None
+        circle = " → ".join(names.get(service, service) for service in reversed(error.args[1]))
+        raise Invalid(f"pipelines would promote in a cycle: {circle}", field="stages") from None

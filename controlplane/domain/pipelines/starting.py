@@ -1,4 +1,4 @@
-"""How releases begin other than by a commit: when people say so, by schedule, by what was found."""
+"""Releases that users, schedules or findings start, instead of commits."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ from controlplane.domain.pipelines.triggers import ScheduleRule, Trigger
 
 
 def observed(draft: Draft, event: StageObserved) -> bool:
-    """Take note of what the first stage holds; whether that is the newest release."""
+    """Records the first stage's revisions; returns whether they are the newest release."""
     if event.revisions == draft.stage(event.stage).revisions:
         draft.seen = None
     elif draft.pipeline.on_commit:
@@ -35,22 +35,24 @@ def observed(draft: Draft, event: StageObserved) -> bool:
 
 
 def started(draft: Draft, event: Started) -> None:
-    """Somebody makes what the first stage holds a release."""
+    """Makes the first stage's revisions a release."""
     if draft.paused is not None:
         return draft.note(draft.paused)
     if draft.seen is None:
-        return draft.note("the newest release is exactly what the first stage holds")
+        return draft.note(
+            "nothing to start: the first stage has not changed since the newest release"
+        )
     return begin(draft, draft.seen, f"started: {event.reason}", event.actor)
 
 
 def found(draft: Draft, event: Found) -> None:
-    """Something new waits to be written; the same once more only after that has failed."""
+    """Queues a new finding to be written; the same one again only after a failure."""
     before = draft.triggers.get(event.trigger, TriggerState())
     same = (before.value, before.digest) == (event.value, event.digest)
     if _trigger(draft, event.trigger) is None:
-        return draft.note(f"there is no trigger {event.trigger}")
+        return draft.note(f"trigger {event.trigger} does not exist")
     if same and (before.status is not FoundStatus.FAILED or before.at == draft.now):
-        return draft.note(f"{event.value} was found before")
+        return draft.note(f"{event.value} was already found")
     attempt = before.attempt + 1 if same else 1
     draft.triggers[event.trigger] = TriggerState(
         before.slot, event.value, event.digest, FoundStatus.WAITING, attempt=attempt, at=draft.now
@@ -60,7 +62,7 @@ def found(draft: Draft, event: Found) -> None:
 
 
 def found_written(draft: Draft, event: FoundWritten) -> None:
-    """What was found is where the first stage looks."""
+    """Records that a finding was written to the source of the first stage."""
     before = _awaited(draft, event)
     if before is None:
         return draft.note("another version has been found since")
@@ -71,7 +73,7 @@ def found_written(draft: Draft, event: FoundWritten) -> None:
 
 
 def found_failed(draft: Draft, event: FoundFailed) -> None:
-    """It could not be written; the next look tries again."""
+    """Records that a finding could not be written; the next poll tries again."""
     before = _awaited(draft, event)
     if before is None:
         return draft.note("another version has been found since")
@@ -81,7 +83,7 @@ def found_failed(draft: Draft, event: FoundFailed) -> None:
 
 
 def fire(draft: Draft) -> None:
-    """Let schedules begin releases, and have written what was found, unless something holds."""
+    """Starts due releases of schedules and writes of findings, unless the pipeline is blocked."""
     for trigger in draft.pipeline.triggers:
         if isinstance(trigger.rule, ScheduleRule):
             _keep_time(draft, trigger, trigger.rule)
@@ -90,7 +92,7 @@ def fire(draft: Draft) -> None:
 
 
 def begin(draft: Draft, seen: Seen, text: str, actor: str) -> None:
-    """What the first stage holds is the next release."""
+    """Makes the first stage's revisions the next release."""
     stage = draft.pipeline.first.id
     draft.number += 1
     name = ReleaseId(f"r{draft.number}-{fingerprint(seen.revisions)}")
@@ -102,7 +104,7 @@ def begin(draft: Draft, seen: Seen, text: str, actor: str) -> None:
 
 
 def _keep_time(draft: Draft, trigger: Trigger, rule: ScheduleRule) -> None:
-    """However many times were missed, there is one release."""
+    """Starts one release, however many times were missed."""
     state = draft.triggers.get(trigger.id, TriggerState())
     slot = state.slot or draft.now
     due = rule.next_after(slot)
@@ -112,7 +114,7 @@ def _keep_time(draft: Draft, trigger: Trigger, rule: ScheduleRule) -> None:
             begin(draft, draft.seen, f"started by {trigger.name}", draft.seen.author)
             state = replace(state, status=FoundStatus.DONE, reason="")
         else:
-            state = replace(state, reason="nothing was new")
+            state = replace(state, reason="no changes")
         due = rule.next_after(slot)
     if slot != state.slot:
         draft.triggers[trigger.id] = replace(state, slot=slot)
@@ -125,7 +127,9 @@ def _write(draft: Draft, trigger: Trigger) -> None:
     if state is None or state.status is not FoundStatus.WAITING:
         return
     first = draft.pipeline.first
-    held = next((draft.frozen[one] for one in first.services if one in draft.frozen), None)
+    held = next(
+        (draft.frozen[service] for service in first.services if service in draft.frozen), None
+    )
     if why := draft.paused or held:
         draft.triggers[trigger.id] = replace(state, reason=why)
         return
@@ -136,11 +140,11 @@ def _write(draft: Draft, trigger: Trigger) -> None:
 
 
 def _trigger(draft: Draft, id: str) -> Trigger | None:
-    return next((one for one in draft.pipeline.triggers if one.id == id), None)
+    return next((trigger for trigger in draft.pipeline.triggers if trigger.id == id), None)
 
 
 def _awaited(draft: Draft, event: FoundWritten | FoundFailed) -> TriggerState | None:
-    """What is being written, if the event is about exactly that."""
+    """Returns the trigger's pending write, if the event is about exactly that."""
     state = draft.triggers.get(event.trigger)
     if state is None or state.status is not FoundStatus.WRITING:
         return None

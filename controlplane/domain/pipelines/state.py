@@ -1,4 +1,4 @@
-"""Where a pipeline stands: what each stage holds, what waits before each edge, what happened.
+"""State of a pipeline: releases in stages and before edges, and the history.
 
 All values are frozen; mappings in them are never changed in place.
 """
@@ -23,26 +23,34 @@ TEXT_LENGTH = 1_000
 
 
 class Health(StrEnum):
-    """Of a stage: healthy when all its services are, failed when one has."""
+    """Health of a stage: healthy when all its services are, failed when one has failed."""
 
     UNKNOWN = "UNKNOWN"
+    """No service of the stage has reported yet."""
     PROGRESSING = "PROGRESSING"
+    """At least one service is not healthy yet."""
     HEALTHY = "HEALTHY"
+    """All services are healthy."""
     FAILED = "FAILED"
+    """At least one service failed."""
 
 
 class GateStatus(StrEnum):
     """PENDING: not its turn yet. RUNNING: being decided. OPEN: passed. CLOSED: refused."""
 
     PENDING = "PENDING"
+    """The evaluation has not started."""
     RUNNING = "RUNNING"
+    """The evaluation is under way."""
     OPEN = "OPEN"
+    """Passed."""
     CLOSED = "CLOSED"
+    """Rejected or failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What a service runs: a commit (full sha) and the digest of the bundle rendered from it."""
+    """Content of a service: a commit (full sha) and the digest of the bundle rendered from it."""
 
     commit: str
     digest: str
@@ -53,9 +61,9 @@ Revisions = Mapping[ServiceId, Revision]
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What moves: the revisions that the services of the first stage had together.
+    """The unit of promotion: the revisions that the services of the first stage had together.
 
-    `number` counts the releases of the pipeline; a release seen again later is a new one.
+    `number` counts the releases of the pipeline; revisions that return later are a new release.
     """
 
     id: ReleaseId
@@ -66,13 +74,13 @@ class Release:
 
     @property
     def commits(self) -> Mapping[ServiceId, str]:
-        """The commit of each service of the first stage."""
-        return {service: one.commit for service, one in self.revisions.items()}
+        """Returns the commit of each service of the first stage."""
+        return {service: revision.commit for service, revision in self.revisions.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Somebody's yes to exactly these digests."""
+    """A user's approval of exactly these digests."""
 
     actor: str
     at: datetime
@@ -82,7 +90,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a release stops before an edge; `gate` where one was rejected."""
+    """Reason why a release stops before an edge; `gate` is set if one rejected it."""
 
     actor: str
     at: datetime
@@ -92,11 +100,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class CheckState:
-    """How far a step of a gate is; the words are those of gates.
+    """State of a gate's step, in the same terms as gates.
 
-    `key` names the newest attempt, `begun_at` is its beginning, `looks` how often it was asked.
-    At `next_at` it is asked again: anew if it is `pausing` between two attempts. `outputs` are
-    what a job has told, `job_id` is the last job of a cluster that it ran.
+    `key` names the newest attempt, `begun_at` is its beginning, `looks` the number of runs. At
+    `next_at` it runs again: as a new attempt if it is `pausing` between two attempts. `outputs` are
+    results of a job, `job_id` is the last job that it ran in a cluster.
     """
 
     status: GateStatus = GateStatus.PENDING
@@ -113,10 +121,10 @@ class CheckState:
 
 @dataclass(frozen=True, slots=True)
 class GateState:
-    """What a gate says to the release in waiting, and why.
+    """A gate's answer for the waiting release.
 
-    `since`: when it began to decide. `skipped`: who let the release pass without it, and why.
-    `checks` are the steps by name, of gates that ask workers.
+    `since`: when evaluation began. `skipped`: who skipped the gate, and why. `checks` are the steps
+    by name, of gates that workers decide.
     """
 
     status: GateStatus = GateStatus.PENDING
@@ -129,10 +137,10 @@ class GateState:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A release in waiting before an edge.
+    """A release that waits before an edge.
 
-    `reason` tells why it still waits, `asked` is the key of the render last asked for, and
-    `render_error` tells why the release cannot be rendered for the stage behind the edge.
+    `reason` says why it still waits. `asked` is the key of the last requested render.
+    `render_error` says why the release cannot be rendered for the next stage.
     """
 
     release: ReleaseId
@@ -145,19 +153,21 @@ class Candidate:
 
 
 class ChangeState(StrEnum):
-    """OPEN: a request that waits to be merged. LANDED: the branch has it."""
+    """OPEN: a request that waits to be merged. LANDED: the branch contains the change."""
 
     OPEN = "OPEN"
+    """A pull or merge request waits to be merged."""
     LANDED = "LANDED"
+    """The branch contains the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a release, or what a trigger found, became in git.
+    """The git change of a release or of a trigger's finding.
 
-    `branch` is the one that takes it in, `commit` that with which it has; `number` is that of the
-    request, if there is one. `url` is for people's browsers. Until it has landed it is looked at
-    at `next_at`, `looks` times so far, last at `looked_at`.
+    `branch` is the target branch, `commit` its commit that contains the change. `number` is that of
+    the pull request, if there is one; `url` is its page. An open change is checked at `next_at`; it
+    was checked `looks` times, last at `looked_at`.
     """
 
     state: ChangeState
@@ -179,28 +189,33 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the first stage holds that is no release yet."""
+    """The first stage's revisions that are not a release yet."""
 
     revisions: Revisions
     author: str
 
 
 class FoundStatus(StrEnum):
-    """WAITING: something holds it. WRITING, DONE, FAILED: as to what was found last."""
+    """WAITING: blocked. WRITING, DONE, FAILED: state of the last finding."""
 
     IDLE = "IDLE"
+    """Nothing found yet."""
     WAITING = "WAITING"
+    """Found a new version and waits for a reason given in `reason`."""
     WRITING = "WRITING"
+    """Writing the last finding to Git."""
     DONE = "DONE"
+    """Wrote the last finding, or started a release from it."""
     FAILED = "FAILED"
+    """Failed to write the last finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerState:
-    """How far a trigger is.
+    """State of a trigger.
 
-    `slot`: until when a schedule has been kept. `value` and `digest` are what was found last, at
-    `at` tried for the `attempt`-th time; `change` is what that became in git.
+    `slot`: time up to which a schedule has run. `value` and `digest` are the last finding, written
+    at `at` in the `attempt`-th attempt; `change` is its change in git.
     """
 
     slot: datetime | None = None
@@ -215,16 +230,15 @@ class TriggerState:
 
 @dataclass(frozen=True, slots=True)
 class StageState:
-    """What a stage holds.
+    """State of a stage.
 
-    `verified`: it has been healthy with this release since the release entered, first at
-    `verified_at`. `rendered`: what its services would run for each release in waiting before it.
-    `progress` has the services that were given the release, `batches` counts how often some were;
-    `wave_done_at` is when the last wave was complete. `stopped` tells why nobody
-    else is given the release. `good_release` and `good` are the last with
-    which it was verified; `hold` tells why it was put back to them. `change` is what the release
-    became in git, where it is promoted by git. `settled`: its services are healthy with the
-    release, and its `workflow`, if it has one, has the last word.
+    `verified`: the stage was healthy with this release at least once, first at `verified_at`.
+    `rendered`: the revisions of its services for each waiting release. `progress` has the services
+    that were given the release, `batches` counts the batches. `wave_done_at` is when the last wave
+    was complete. `stopped` says why the rollout stopped. `good_release` and `good` are the last
+    verified ones; `hold` says why the stage was rolled back to them. `change` is the release's
+    change in git, for stages that are promoted through git. `settled`: the services are healthy
+    with the release; a `workflow`, if there is one, decides last.
     """
 
     release: ReleaseId | None = None
@@ -251,7 +265,7 @@ class StageState:
 
     @property
     def promoting(self) -> bool:
-        """A release has entered and has neither become healthy nor failed."""
+        """Returns whether a release has entered and has neither become healthy nor failed."""
         return self.release is not None and not self.verified and self.health != Health.FAILED
 
 
@@ -268,15 +282,14 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a pipeline stands; the value without arguments is a pipeline never run.
+    """State of a pipeline; the value without arguments is a pipeline that never ran.
 
-    `candidates` has the release in waiting before each edge that has one. `known_bad` maps
-    refused commits and digests to the reason. `paused` is the reason while nothing may move,
-    `frozen` has the services whose clusters must stay as they are, with the reason; `room` what
-    the budgets of their groups leave, if these have any.
-    `history` has the newest entry last and `HISTORY_LENGTH` entries at most. `seen` is what waits
-    to be made a release, `triggers` is by their ids. `calls` are signed calls that have counted,
-    with their time, for as long as they could be sent again.
+    `candidates` has the waiting release of each edge. `known_bad` maps denied commits and digests
+    to the reason. `paused` is the reason of a pause, `frozen` has the services on frozen clusters
+    with the reason. `room` is the remaining budget of their groups, if any. `history` has the
+    newest entry last, and at most `HISTORY_LENGTH` entries. `seen` is the content of the first
+    stage that is not a release yet; `triggers` is by id. `calls` are accepted signed calls with
+    their time, kept for as long as they could be replayed.
     """
 
     number: int = 0
@@ -294,11 +307,13 @@ class State:
 
 
 def digests_of(revisions: Revisions) -> Digests:
-    """The digest of each service."""
-    return {service: one.digest for service, one in revisions.items()}
+    """Returns the digest of each service."""
+    return {service: revision.digest for service, revision in revisions.items()}
 
 
 def fingerprint(revisions: Revisions) -> str:
-    """Twelve hex characters that stand for exactly these revisions."""
-    lines = sorted(f"{key}\0{one.commit}\0{one.digest}" for key, one in revisions.items())
+    """Returns twelve hex characters that identify exactly these revisions."""
+    lines = sorted(
+        f"{key}\0{revision.commit}\0{revision.digest}" for key, revision in revisions.items()
+    )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

@@ -1,7 +1,7 @@
-"""Filling what a release brings into the texts of a job's manifest.
+"""Placeholders in the texts of a job's manifest.
 
-Only `${release}`, `${commit}`, `${stage}`, `${pipeline}` and `${steps.NAME.OUTPUT}` are filled;
-all else, like the variables of a shell, stays as it is.
+Only `${release}`, `${commit}`, `${stage}`, `${pipeline}` and `${steps.NAME.OUTPUT}` are replaced;
+all other text, for example shell variables, stays as it is.
 """
 
 import re
@@ -15,23 +15,25 @@ _LONGEST = 1 << 20
 
 
 def filled(value: Any, values: Mapping[str, str]) -> Any:
-    """The same with all texts filled. Invalid: an output that no step has told."""
+    """Replaces the placeholders in all texts. Raises Invalid for an unknown output."""
     if isinstance(value, str):
         text = _NAMED.sub(lambda found: _value(found[1], values), value)
         if len(text) > _LONGEST:
-            raise Invalid("a filled text of the manifest is too long")
+            raise Invalid("a text of the manifest is too long after placeholders are replaced")
         return text
     if isinstance(value, Mapping):
-        return {key: filled(one, values) for key, one in value.items()}
+        return {key: filled(item, values) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [filled(one, values) for one in value]
+        return [filled(item, values) for item in value]
     return value
 
 
-def outputs_of(told: Mapping[str, str]) -> dict[str, str]:
-    """What containers wrote at their end, by container; lines `NAME=VALUE` by name as well."""
-    outputs = dict(told)
-    for text in told.values():
+def outputs_of(messages: Mapping[str, str]) -> dict[str, str]:
+    """Returns the termination messages by container, and their lines
+    `NAME=VALUE` by name as well.
+    """
+    outputs = dict(messages)
+    for text in messages.values():
         for line in text.splitlines():
             name, mark, value = line.partition("=")
             if mark and re.fullmatch(r"[A-Za-z_][\w.-]{0,62}", name):
@@ -41,5 +43,5 @@ def outputs_of(told: Mapping[str, str]) -> dict[str, str]:
 
 def _value(name: str, values: Mapping[str, str]) -> str:
     if name not in values:
-        raise Invalid(f"nothing gives a value for ${{{name}}}", field="manifest")
+        raise Invalid(f"no value for ${{{name}}}", field="manifest")
     return values[name]

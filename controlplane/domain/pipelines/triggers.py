@@ -1,8 +1,7 @@
-"""What starts a release beside the commits of the first stage: schedules, and new versions.
+"""Triggers of releases other than commits of the first stage: schedules and new versions.
 
-A schedule makes what the first stage holds a release. What is found elsewhere (a tag of an image,
-a chart, a tag of git) is written to where the first stage looks, and becomes a release like any
-other commit.
+A schedule makes the first stage's revisions a release. A finding is an image tag, a chart version
+or a git tag. It is written to the first stage's source, and becomes a release like other commits.
 """
 
 import re
@@ -32,47 +31,57 @@ _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 
 
 class TriggerKind(StrEnum):
-    """What is watched."""
+    """Kind of a trigger."""
 
     SCHEDULE = "SCHEDULE"
+    """Times of a crontab line."""
     IMAGE = "IMAGE"
+    """New tags of a container image."""
     CHART = "CHART"
+    """New versions of a chart in an OCI registry."""
     TAG = "TAG"
+    """New tags of the Git repository."""
 
 
 class TagPolicy(StrEnum):
-    """Which tag of an image counts.
+    """Policy that selects an image tag.
 
-    SEMVER: the highest version in the range. REGEX: the highest that the pattern matches, by what
-    its first group holds, numbers as numbers. NEWEST: the one whose image was made last. DIGEST:
-    one tag, whatever digest it has.
+    SEMVER: the highest version in the range. REGEX: the highest match of the pattern, compared by
+    its first group, numbers as numbers. NEWEST: the most recently built image. DIGEST: one tag,
+    whenever its digest changes.
     """
 
     SEMVER = "SEMVER"
+    """The highest semantic version in `range`."""
     REGEX = "REGEX"
+    """The highest tag that `pattern` matches, compared by its first group."""
     NEWEST = "NEWEST"
+    """The tag with the most recently built image."""
     DIGEST = "DIGEST"
+    """A fixed tag. A new digest counts as a new version."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRule:
-    """At times of a crontab line, by the clocks of a time zone."""
+    """Fires at the times of a crontab line in a time zone."""
 
     cron: str
     zone: str = "UTC"
     kind: Literal[TriggerKind.SCHEDULE] = TriggerKind.SCHEDULE
 
     def check(self, field: str) -> None:
-        """Invalid: names what is no time."""
+        """Raises Invalid for an invalid crontab line or zone."""
         check_text(self.cron, f"{field}.cron", MAX_TEXT)
         zone_of(self.zone, f"{field}.zone")
         try:
             next(CronSim(self.cron, datetime(2026, 1, 1, tzinfo=UTC)))
         except (CronSimError, StopIteration):
-            raise Invalid("no crontab line like `30 9 * * 1-5`", field=f"{field}.cron") from None
+            raise Invalid(
+                "must be a crontab line such as `30 9 * * 1-5`", field=f"{field}.cron"
+            ) from None
 
     def next_after(self, moment: datetime) -> datetime:
-        """The first time after a moment, in UTC."""
+        """Returns the first time after a moment, in UTC."""
         local = moment.astimezone(zone_of(self.zone))
         return next(CronSim(self.cron, local)).astimezone(UTC)
 
@@ -81,8 +90,8 @@ class ScheduleRule:
 class ImageRule:
     """New tags of an image, named with its registry and without a tag.
 
-    `range` (as of npm) is for SEMVER, `pattern` for REGEX and, to choose among which, NEWEST;
-    `tag` for DIGEST.
+    `range` (npm syntax) is for SEMVER, `tag` for DIGEST. `pattern` is for REGEX, and optionally for
+    NEWEST as a filter.
     """
 
     image: str
@@ -93,12 +102,12 @@ class ImageRule:
     kind: Literal[TriggerKind.IMAGE] = TriggerKind.IMAGE
 
     def check(self, field: str) -> None:
-        """Invalid: names what can never be found."""
+        """Raises Invalid for a rule that can never match."""
         place_of(self.image, f"{field}.image")
         check_range(self.range, f"{field}.range")
         check_pattern(self.pattern, f"{field}.pattern", needed=self.policy is TagPolicy.REGEX)
         if not is_tag(self.tag):
-            raise Invalid("no tag of an image", field=f"{field}.tag")
+            raise Invalid("is not an image tag", field=f"{field}.tag")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +119,23 @@ class ChartRule:
     kind: Literal[TriggerKind.CHART] = TriggerKind.CHART
 
     def check(self, field: str) -> None:
-        """Invalid: names what can never be found."""
+        """Raises Invalid for a rule that can never match."""
         place_of(self.chart.removeprefix("oci://"), f"{field}.chart")
         check_range(self.range, f"{field}.range")
 
 
 @dataclass(frozen=True, slots=True)
 class TagRule:
-    """New tags of the repository of the first stage's services, by their versions.
+    """New tags of the repository of the first stage's services, by version.
 
-    Without anything to write these services follow the tag itself from then on.
+    Without a git write these services follow the tag itself from then on.
     """
 
     range: str = "*"
     kind: Literal[TriggerKind.TAG] = TriggerKind.TAG
 
     def check(self, field: str) -> None:
-        """Invalid: no range."""
+        """Raises Invalid for an invalid range."""
         check_range(self.range, f"{field}.range")
 
 
@@ -135,9 +144,10 @@ TriggerRule = ScheduleRule | ImageRule | ChartRule | TagRule
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A rule, and what is written into the first stage's folders when it has found something.
+    """A rule, and the git write to the first stage's folders when it finds something.
 
-    That goes to the repository `writes_to` only, which who saved the pipeline may change.
+    The trigger writes only to the repository `writes_to`, which the user who saved the pipeline may
+    change.
     """
 
     id: str
@@ -152,48 +162,50 @@ class Trigger:
 
     @property
     def watches(self) -> bool:
-        """Whether somebody has to look for news elsewhere."""
+        """Returns whether the trigger polls an external source."""
         return self.kind is not TriggerKind.SCHEDULE
 
     def check(self, field: str) -> None:
-        """Invalid: names what does not fit together."""
+        """Raises Invalid for fields that do not fit together."""
         check_text(self.name, f"{field}.name", 255)
         self.rule.check(field)
         if self.write is not None:
             self.write.check(f"{field}.git")
         if self.kind in (TriggerKind.IMAGE, TriggerKind.CHART) and self.write is None:
-            raise Invalid("needs to know what to write: `git`", field=f"{field}.git")
+            raise Invalid("requires `git`: the change to write", field=f"{field}.git")
         if self.kind is TriggerKind.SCHEDULE and self.write is not None:
-            raise Invalid("a schedule writes nothing", field=f"{field}.git")
+            raise Invalid("a schedule cannot have `git`", field=f"{field}.git")
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What a look has found: a tag or version, and the digest where that counts."""
+    """A finding: a tag or version, and the digest if it matters."""
 
     value: str
     digest: str = ""
 
 
 def place_of(image: str, field: str = "image") -> tuple[str, str]:
-    """Registry and name of an image. Invalid: it has no registry, or a tag."""
+    """Splits an image into registry and name. Raises Invalid if it
+    has no registry, or has a tag.
+    """
     match = _IMAGE.fullmatch(image) if len(image) <= MAX_TEXT else None
     if match is None:
-        raise Invalid("not like registry.example.org/team/shop, without a tag", field=field)
+        raise Invalid("must be like registry.example.org/team/shop, without a tag", field=field)
     return match["host"], match["name"]
 
 
 def check_range(text: str, field: str) -> None:
-    """Invalid: no range of versions as npm writes them."""
+    """Raises Invalid unless the text is an npm version range."""
     check_text(text, field, MAX_TEXT)
     try:
         NpmSpec(text)
     except ValueError:
-        raise Invalid("no range of versions like ^1.2", field=field) from None
+        raise Invalid("must be a version range such as ^1.2", field=field) from None
 
 
 def check_pattern(pattern: str, field: str, *, needed: bool) -> None:
-    """Invalid: no regular expression, or none at all where one is needed."""
+    """Raises Invalid for an invalid regular expression, or if a needed one is missing."""
     if needed and not pattern:
         raise Invalid("is needed", field=field)
     try:
@@ -203,35 +215,37 @@ def check_pattern(pattern: str, field: str, *, needed: bool) -> None:
 
 
 def is_tag(text: str) -> bool:
-    """Whether a registry may have such a tag at all."""
+    """Returns whether this is a valid tag in a registry."""
     return _TAG.fullmatch(text) is not None
 
 
 def highest(tags: Iterable[str], wanted: str) -> str | None:
-    """The tag of the highest version in a range; `v1.2.0` counts as 1.2.0, `1_2` for charts."""
+    """Returns the tag of the highest version in a range; `v1.2.0` counts as 1.2.0, `1_2` is a
+    chart's form.
+    """
     spec = NpmSpec(wanted)
     found: list[tuple[Version, str]] = []
     for tag in tags:
         version = _version(tag)
         if version is not None and version in spec:
             found.append((version, tag))
-    return max(found, default=(None, None), key=lambda one: (one[0].precedence_key, one[1]))[1]
+    return max(found, default=(None, None), key=lambda pair: (pair[0].precedence_key, pair[1]))[1]
 
 
 def last_matching(tags: Iterable[str], pattern: str) -> str | None:
-    """The highest tag by the first group of the pattern, or by all of it."""
+    """Returns the highest tag by the first group of the pattern, or by the whole match."""
     matches = [(tag, held) for tag in tags if (held := patterns.groups(pattern, tag)) is not None]
-    best = max(matches, default=None, key=lambda one: (_order(*one), one[0]))
+    best = max(matches, default=None, key=lambda match: (_order(*match), match[0]))
     return best[0] if best else None
 
 
 def matching(tags: Iterable[str], pattern: str) -> list[str]:
-    """The tags that a pattern chooses; all without one."""
+    """Returns the tags that match a pattern; all without one."""
     return [tag for tag in tags if not pattern or patterns.groups(pattern, tag) is not None]
 
 
 def newest(made: Mapping[str, datetime]) -> str | None:
-    """The tag whose image was made last."""
+    """Returns the tag of the most recently built image."""
     return max(made, default=None, key=lambda tag: (made[tag], tag))
 
 

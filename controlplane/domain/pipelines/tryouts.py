@@ -1,6 +1,7 @@
-"""Branches on which releases are tried out, and requests to merge them: which are still needed.
+"""Preview branches of releases and their pull requests: which ones are still needed.
 
-What a pipeline no longer needs is told by comparing where it stood with where it stands.
+Comparing the previous state with the current one finds the branches that a pipeline no longer
+needs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +16,9 @@ from fleet.errors import Invalid
 
 @dataclass(frozen=True, slots=True)
 class Tryout:
-    """A branch of the pipeline's own, `number` that of a request to merge it (0: none).
+    """A branch of the pipeline; `number` is its pull request's (0: none).
 
-    Only `author` has committed to it, or it is somebody else's by now.
+    If anybody but `author` has committed to it, the pipeline no longer owns it.
     """
 
     repository_id: str
@@ -28,23 +29,23 @@ class Tryout:
 
 
 _OWN = ("${release}", "${tag}", "${digest}")
-"""A branch with one of these in its name is of one release only."""
+"""A branch with one of these placeholders in its name belongs to one release only."""
 Tryouts = Mapping[tuple[str, str], Tryout]
 
 
 def tryouts(pipeline: Pipeline, state: State) -> Tryouts:
-    """All that is needed, by repository and branch."""
+    """Returns all needed branches, by repository and branch name."""
     found = [*_of_stages(pipeline, state), *_of_triggers(pipeline, state)]
-    return {(one.repository_id, one.branch): one for one in found}
+    return {(tryout.repository_id, tryout.branch): tryout for tryout in found}
 
 
 def left_over(before: Tryouts, after: Tryouts) -> list[Tryout]:
-    """What was needed and no longer is."""
-    return [one for key, one in before.items() if key not in after]
+    """Returns the branches that were needed before and no longer are."""
+    return [tryout for key, tryout in before.items() if key not in after]
 
 
 def release_values(pipeline: Pipeline, stage: Stage, release: Release) -> dict[str, str]:
-    """What texts of a stage that is promoted by git may name."""
+    """Returns the placeholder values of a stage that is promoted through git."""
     return {
         "release": str(release.id),
         "commit": min(release.commits.values()),
@@ -54,7 +55,7 @@ def release_values(pipeline: Pipeline, stage: Stage, release: Release) -> dict[s
 
 
 def found_values(pipeline: Pipeline, trigger: Trigger, value: str, digest: str) -> dict[str, str]:
-    """What texts of a trigger that writes may name."""
+    """Returns the placeholder values of a trigger that writes."""
     return {
         "trigger": trigger.name,
         "tag": value,
@@ -66,7 +67,7 @@ def found_values(pipeline: Pipeline, trigger: Trigger, value: str, digest: str) 
 
 
 def branch_of(write: GitWrite, values: Mapping[str, str], attempt: int = 1) -> str:
-    """Each attempt has a branch of its own, which begins where its base is then."""
+    """Each attempt has its own branch, which starts at the current tip of its base."""
     return write.branch_for(values) + (f"-{attempt}" if attempt > 1 else "")
 
 
@@ -82,7 +83,7 @@ def _of_stages(pipeline: Pipeline, state: State) -> Iterator[Tryout]:
 
 
 def _moving(pipeline: Pipeline, stage: Stage, state: State) -> Iterator[tuple]:
-    """The releases on their way into a stage, with attempt and request."""
+    """Returns the releases that are entering a stage, with attempt and request."""
     for edge in pipeline.edges_into[stage.id]:
         waiting = state.candidates.get(edge.id)
         if waiting is not None:
@@ -108,8 +109,8 @@ def _of_triggers(pipeline: Pipeline, state: State) -> Iterator[Tryout]:
 def _tryout(
     write: GitWrite, repository: str, values: Mapping[str, str], attempt: int, number: int
 ) -> Iterator[Tryout]:
-    """None where the branch's name cannot be filled in, nor where the next release has it too."""
-    if not any(one in write.branch for one in _OWN):
+    """Returns None if the branch name cannot be filled in, or if the next release uses it too."""
+    if not any(placeholder in write.branch for placeholder in _OWN):
         return
     try:
         branch = branch_of(write, values, attempt)

@@ -49,5 +49,5 @@ def test_access_is_asked_for_and_not_given_by_oneself(installation: Installation
     words = ("access", "request", "admin", "everywhere", "--reason", "x", "-o", "name")
     asked = installation.run(*words).stdout.strip()
     refused = installation.run("access", "approve", asked, code=4)
-    assert "somebody else" in refused.stderr
+    assert "your own request" in refused.stderr
     assert asked in installation.run("access", "requests", "-o", "name").stdout

@@ -84,29 +84,29 @@ def test_what_no_control_plane_says_is_unavailable(
     server: Answers, status: int, body: bytes
 ) -> None:
     server.status, server.body = status, body
-    with pytest.raises(Unavailable, match=f"answered {status}"):
+    with pytest.raises(Unavailable, match=f"got {status}"):
         Client(Target(server.url)).ask("{ me }")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed_with_the_token(server: Answers, status: int) -> None:
     server.status, server.location = status, f"{server.url}/elsewhere"
-    with pytest.raises(Unavailable, match=f"answered {status}"):
+    with pytest.raises(Unavailable, match=f"got {status}"):
         Client(Target(server.url, "secret")).ask("{ me }")
     assert [path for path, _, _ in server.asked] == ["/gql"]
 
 
 def test_a_port_where_nothing_listens_is_unreachable(server: Answers) -> None:
     server.server_close()
-    with pytest.raises(Unavailable, match="cannot be reached"):
+    with pytest.raises(Unavailable, match="cannot reach"):
         Client(Target(server.url)).ask("{ me }")
 
 
 def test_a_token_does_not_travel_in_clear_text() -> None:
-    with pytest.raises(Invalid, match="https only"):
+    with pytest.raises(Invalid, match="refusing to send a token"):
         Client(Target("http://towline.example", "secret"))
 
 
 def test_an_authority_that_is_no_certificate_is_refused() -> None:
-    with pytest.raises(Invalid, match="no certificate in PEM form"):
+    with pytest.raises(Invalid, match="not a certificate in PEM format"):
         Client(Target("https://towline.example", "secret", "rubbish"))

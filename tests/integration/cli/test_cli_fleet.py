@@ -113,12 +113,12 @@ def test_definitions_are_applied_and_reach_the_clusters(
 
     run("cluster-groups", "freeze", "europe", "--reason", "audit")
     frozen = run("services", "update", "eu/monitoring", "--pause", code=1)
-    assert "frozen, as cluster group 'europe' is" in frozen.stderr and "audit" in frozen.stderr
+    assert "frozen through cluster group 'europe'" in frozen.stderr and "audit" in frozen.stderr
     assert [one["handle"] for one in told("cluster-groups", "clusters", "europe")] == ["eu"]
     run("cluster-groups", "unfreeze", "europe")
     newer = ("--version", "9.9.9", "--image", "registry.example.org/towline:9.9.9")
     upgrade = ("cluster-groups", "upgrade-agents", "europe", *newer)
-    assert told(*upgrade, "--without", "eu") == []
+    assert told(*upgrade, "--exclude", "eu") == []
     assert [one["handle"] for one in told(*upgrade)] == ["eu"]
 
     file.write_text(FLEET.replace("items: [{tenant: red}, {tenant: blue}]", "items: []"))

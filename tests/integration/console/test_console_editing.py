@@ -127,7 +127,7 @@ def test_a_stage_has_a_workflow_and_a_gate_its_figures(
     expect(page.get_by_role("region", name="Log of the job")).to_contain_text("line 100 of")
     expect(page.locator(".cm-content")).to_contain_text("restartPolicy: Never")
     look = page.get_by_role("region", name="Step look")
-    expect(look).to_contain_text("waits for people")
+    expect(look).to_contain_text("waiting for approval")
     page.get_by_role("button", name="Approve…").press("Enter")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("dev/shop commit")

@@ -203,7 +203,7 @@ async def test_people_are_added_and_change_roles(world: World) -> None:
     world.identity.forget_user(made.id)
     (grant,) = (await world.identity.authenticate(token)).policy.grants
     assert grant.role.id == Role.EDITOR
-    with pytest.raises(Conflict, match="their own role"):
+    with pytest.raises(Conflict, match="your own role"):
         await world.people.upsert(root, root.email, None, Role.VIEWER)
     page = await world.people.users(root, PageQuery())
     assert {user.email for user in page.items} == {"admin", "bo@example.org"}

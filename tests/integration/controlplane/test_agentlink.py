@@ -381,7 +381,7 @@ async def test_secrets_of_a_service_go_out_sealed_to_its_agent(world: World) -> 
         await old.hello()
         assert await old.difference() == []
         kept_back = await world.services.get(world.admin, service_id)
-        assert "no key to seal them to" in kept_back.problems[0].message
+        assert "no key to seal them with" in kept_back.problems[0].message
         new = await hub.agent(token)
         await new.hello(sealing_key=key.public)
         (desired,) = await new.difference()

@@ -52,7 +52,7 @@ async def test_a_key_makes_a_second_request_the_same_job(world: World, cluster: 
 
 async def test_nobody_runs_the_job_of_a_gate_in_its_place(world: World, cluster: Cluster) -> None:
     """The key of a gate's job can be reckoned: one of that key that succeeds would open it."""
-    with pytest.raises(Invalid, match="only keys of pipelines"):
+    with pytest.raises(Invalid, match="reserved for pipelines"):
         await world.jobs.run(world.admin, cluster.id, request(key="p:check/g/r1/1/c/check/1"))
 
 

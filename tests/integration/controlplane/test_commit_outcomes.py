@@ -210,7 +210,7 @@ async def test_a_host_that_talks_nonsense_hinders_no_other_delivery(
     await stand.world.report(service, Phase.HEALTHY)
     await stand.send()
     page = await Notifying(stand.world.deps).deliveries(stand.world.admin, PageQuery())
-    assert {one.error for one in page.items} == {"the host's answer cannot be read"}
+    assert {one.error for one in page.items} == {"cannot parse the response of the host"}
 
 
 async def test_a_token_goes_to_the_host_that_it_was_given_for(stand: Stand) -> None:
@@ -227,7 +227,7 @@ async def test_a_token_goes_to_the_host_that_it_was_given_for(stand: Stand) -> N
     verbs = Notifying(world.deps)
     await verbs.save_sink(world.admin, draft)
     moved = replace(draft, token=None, repository_id=other.id)
-    with pytest.raises(Invalid, match="given again"):
+    with pytest.raises(Invalid, match="set again"):
         await verbs.save_sink(world.admin, moved)
 
 

@@ -108,7 +108,7 @@ async def test_what_the_cluster_refuses_is_told(stand: Stand) -> None:
 async def test_another_object_of_that_name_is_not_taken_for_it(stand: Stand) -> None:
     other = {**POD, "metadata": {"name": "web", "uid": "new"}}
     stand.live.answers["/api/v1/namespaces/shop/pods/web"] = other
-    with pytest.raises(Conflict, match="made anew"):
+    with pytest.raises(Conflict, match="was recreated"):
         await stand.components.look(stand.world.admin, "u3")
 
 

@@ -75,7 +75,7 @@ async def test_secrets_by_reference_are_filled_in_by_the_agent_only(
         assert world.agent_key.open(box, service.id) == value.encode()
     await world.services.update(world.admin, service.id, ServiceChange(context_ids=[]))
     assert await world.agents.secrets(await world.get(service)) == ()
-    with pytest.raises(Invalid, match="is not a name of a secret"):
+    with pytest.raises(Invalid, match="is not a secret name"):
         await contexts.save(world.admin, "two words", change)
 
 

@@ -222,7 +222,7 @@ async def test_deleting_waits_for_the_agent(world: World) -> None:
     (marked,) = (await world.agents.wanted(cluster.id)).services
     assert (marked.removal, marked.sequence) == (Removal.CASCADE, 2)
     assert (await world.get(service)).deleted_at is not None
-    with pytest.raises(Conflict, match="being removed"):
+    with pytest.raises(Conflict, match="is being deleted"):
         await world.service(cluster, repository)
     await world.report(service, Phase.REMOVED)
     with pytest.raises(NotFound):
@@ -341,7 +341,7 @@ async def test_a_repository_whose_services_are_leaving_stays(world: World) -> No
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
     await world.services.delete(world.admin, service.id)
-    with pytest.raises(Conflict, match="not yet gone"):
+    with pytest.raises(Conflict, match="still being deleted"):
         await world.repositories.delete(world.admin, repository.id)
 
 

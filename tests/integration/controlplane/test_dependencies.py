@@ -75,7 +75,7 @@ async def test_circles_and_strangers_are_refused(world: World) -> None:
         await world.services.update(world.admin, database.id, ServiceChange(dependencies=["shop"]))
     with pytest.raises(Conflict, match="shop → shop"):
         await world.services.update(world.admin, shop.id, ServiceChange(dependencies=["shop"]))
-    with pytest.raises(Invalid, match="no service 'absent'"):
+    with pytest.raises(Invalid, match="service 'absent' does not exist"):
         await world.services.update(world.admin, shop.id, ServiceChange(dependencies=["absent"]))
 
 

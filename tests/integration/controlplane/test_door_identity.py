@@ -45,7 +45,7 @@ async def test_who_guesses_at_the_door_locks_out_nobody_known(world: World) -> N
 
     await show(secret, 1)
     for port in range(MOST_OF_ADDRESS):
-        with pytest.raises(Unauthenticated, match="not known here"):
+        with pytest.raises(Unauthenticated, match="invalid token"):
             await show(new_token(TokenKind.USER), port)
     with pytest.raises(LimitExceeded, match=r"10\.0\.0\.1:"):
         await show(new_token(TokenKind.SERVICE_ACCOUNT), 2)
@@ -54,5 +54,5 @@ async def test_who_guesses_at_the_door_locks_out_nobody_known(world: World) -> N
     actor = await world.identity.authenticate(secret, "10.0.0.1")
     ticket = await world.identity.ticket(actor)
     assert (await world.identity.authenticate(ticket, "10.0.0.1")).id == user.id
-    with pytest.raises(Unauthenticated, match="not known here"):
+    with pytest.raises(Unauthenticated, match="invalid token"):
         await show("twu_malformed", 4)

@@ -141,10 +141,10 @@ async def test_a_secret_of_a_cluster_is_read_as_a_service_account(elsewhere: Els
     [
         (SecretSource(SourceKind.KUBERNETES, "k", "dev", "shop/a/b", "x"), "namespace/name"),
         (SecretSource(SourceKind.KUBERNETES, "k", "dev", "shop/DB?x=1", "x"), "namespace/name"),
-        (SecretSource(SourceKind.VAULT, "k", "test", "db"), "no vault 'test'"),
+        (SecretSource(SourceKind.VAULT, "k", "test", "db"), "no Vault 'test'"),
         (SecretSource(SourceKind.VAULT, "k", "prod", "db"), "404"),
         (SecretSource(SourceKind.ENVIRONMENT, "GONE"), "has no SHARED_GONE"),
-        (SecretSource(SourceKind.ENVIRONMENT, "A=B"), "no variable"),
+        (SecretSource(SourceKind.ENVIRONMENT, "A=B"), "environment variables are not readable"),
     ],
     ids=lambda one: str(one)[:30],
 )

@@ -225,7 +225,7 @@ async def test_no_roll_back_leads_to_it(world: World, held: Service) -> None:
     """Nor does a clone: it follows git as any other."""
     async with world.deps.store.read() as tx:
         (bad,) = await tx.revisions.select(service_id=held.id, digest=bad_digest())
-    with pytest.raises(Conflict, match="known to be bad"):
+    with pytest.raises(Conflict, match="is denied by"):
         await world.services.rollback(world.admin, held.id, bad.id)
     change = ServiceChange(name="twin")
     twin = await world.services.clone(world.admin, held.id, held.cluster_id, change)
@@ -253,7 +253,7 @@ async def test_no_pipeline_gives_it(world: World) -> None:
     assert (await world.get(line.prod)).sequence == 0
     view = await line.view()
     stage = view.state.stages[view.spec.stages[1].id]
-    assert stage.health is Health.FAILED and "known to be bad" in stage.reason
+    assert stage.health is Health.FAILED and "is denied by" in stage.reason
 
 
 async def test_a_lifted_one_has_to_prove_itself_anew(world: World, held: Service) -> None:

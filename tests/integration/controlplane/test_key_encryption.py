@@ -294,7 +294,7 @@ async def test_a_key_of_elsewhere_is_named(world: World) -> None:
     await first.keys.begin()
     await first.keys.begin()
     other = Sealing(world, LocalKek(b"b" * 32))
-    with pytest.raises(Invalid, match=r"local:\w+, which is not in the settings"):
+    with pytest.raises(Invalid, match=r"local:\w+, which is not configured"):
         await other.keys.load()
     async with world.deps.store.read() as tx:
         assert len(await tx.data_keys.select()) == 1

@@ -153,7 +153,7 @@ async def test_what_fails_is_tried_again_and_in_the_end_given_up(
         await stand.world.clock.advance(3601)
     assert len(receiver.got) == MOST_ATTEMPTS
     assert {headers["webhook-id"] for _, headers, _ in receiver.got} == {delivery.id}
-    assert await stand.states() == [(DeliveryState.DEAD, 12, "the sink answered 500")]
+    assert await stand.states() == [(DeliveryState.DEAD, 12, "the sink returned 500")]
     await stand.verbs.resend(stand.world.admin, delivery.id)
     await stand.sending.deliver()
     assert await stand.states() == [(DeliveryState.DONE, 1, "")]
@@ -167,7 +167,7 @@ async def test_a_redirect_is_not_followed(stand: Stand, receiver: Receiver) -> N
     await stand.sending.deliver()
     assert [path for path, _, _ in receiver.got] == ["/here"]
     ((state, _, error),) = await stand.states()
-    assert (state, error) == (DeliveryState.WAITING, "the sink answered 307")
+    assert (state, error) == (DeliveryState.WAITING, "the sink returned 307")
 
 
 async def test_a_server_that_hangs_is_left(
@@ -291,7 +291,7 @@ async def test_who_may_do_what_with_sinks(stand: Stand) -> None:
     theirs, _ = await stand.verbs.save_sink(stand.world.admin, whole)
     with pytest.raises(NotFound):
         await stand.verbs.sink(editor, theirs.id)
-    with pytest.raises(Conflict, match="taken"):
+    with pytest.raises(Conflict, match="already used"):
         await stand.verbs.save_sink(editor, whole)
     with pytest.raises(Forbidden):
         await stand.verbs.save_sink(
@@ -306,7 +306,7 @@ async def test_who_may_do_what_with_sinks(stand: Stand) -> None:
     ("router", "said"),
     [
         (RouterDraft("r", ("service.fail",)), "none of"),
-        (RouterDraft("r", sinks=("absent",)), "no sink absent"),
+        (RouterDraft("r", sinks=("absent",)), "sink absent does not exist"),
     ],
 )
 async def test_routers_that_cannot_work_are_refused(

@@ -166,7 +166,7 @@ async def test_known_keys_serve_while_the_provider_is_away(door: Gate) -> None:
     door.issuer.is_away = True
     await door.world.clock.advance(3601)
     await door.identity.authenticate(door.issuer.token(jti="again"))
-    with pytest.raises(Unavailable, match="answered 503"):
+    with pytest.raises(Unavailable, match="status 503"):
         await door.signin.begin_oidc("corp", REDIRECT, "/")
 
 
@@ -185,7 +185,7 @@ async def test_a_state_serves_once_and_in_its_browser(door: Gate) -> None:
     code, state = await door.issuer.visit(begun.url, door.http)
     with pytest.raises(Unauthenticated, match="another browser"):
         await door.signin.finish_oidc(state, code, "of somebody else", "")
-    with pytest.raises(Unauthenticated, match="used before"):
+    with pytest.raises(Unauthenticated, match="already used"):
         await door.signin.finish_oidc(state, code, begun.browser, "")
 
 
@@ -194,7 +194,7 @@ async def test_a_replayed_nonce_is_refused(door: Gate) -> None:
     door.issuer.claims["nonce"] = "of-yesterday"
     begun = await door.signin.begin_oidc("corp", REDIRECT, "/")
     code, state = await door.issuer.visit(begun.url, door.http)
-    with pytest.raises(Unauthenticated, match="somebody else"):
+    with pytest.raises(Unauthenticated, match="another browser"):
         await door.signin.finish_oidc(state, code, begun.browser, "")
 
 
@@ -208,7 +208,7 @@ async def test_states_are_long_and_never_the_same(door: Gate) -> None:
 
 
 async def test_an_unknown_provider_is_not_found(door: Gate) -> None:
-    with pytest.raises(NotFound, match="no identity provider"):
+    with pytest.raises(NotFound, match="unknown identity provider"):
         await door.signin.begin_oidc("other", REDIRECT, "/")
 
 
@@ -237,7 +237,7 @@ async def test_whoever_the_provider_lets_go_is_out_everywhere(world: World) -> N
         _, secret = await door.identity.create_token(actor, "laptop")
         await door.identity.authenticate(secret)
         door.issuer.claims["groups"] = ["former"]
-        with pytest.raises(Forbidden, match="none of the groups"):
+        with pytest.raises(Forbidden, match="none of the required groups"):
             await door.by_provider()
         door.identity.forget_user(actor.id)
         with pytest.raises(Unauthenticated, match="revoked"):
@@ -249,7 +249,7 @@ async def test_an_address_is_taken_over_only_if_the_provider_vouches(door: Gate)
     world = door.world
     await world.people.upsert(world.admin, "ada@example.org", None, Role.ADMIN)
     door.issuer.claims["email_verified"] = False
-    with pytest.raises(Conflict, match="does not vouch"):
+    with pytest.raises(Conflict, match="does not verify"):
         await door.by_provider()
     door.issuer.claims["email_verified"] = True
     actor = await door.by_provider()
@@ -268,7 +268,7 @@ def test_providers_are_asked_over_tls_only() -> None:
     """But on this machine."""
     check_url("http://127.0.0.1:8000/x")
     for url in ("http://idp.example.org", "file:///etc/passwd", "gopher://x", "http://10.0.0.1"):
-        with pytest.raises(Invalid, match="https only"):
+        with pytest.raises(Invalid, match="needs an https URL"):
             check_url(url)
 
 
@@ -318,7 +318,7 @@ async def test_a_pipelines_token_becomes_one_of_its_service_account(door: Gate) 
     actor = await door.identity.authenticate(secret)
     assert (actor.id, actor.email) == (account, "deployer@service-accounts")
     assert row.expires_at is not None
-    with pytest.raises(Forbidden, match="makes no tokens"):
+    with pytest.raises(Forbidden, match="cannot create tokens"):
         await door.identity.create_token(actor, "for good")
     await door.world.clock.advance(3601)
     with pytest.raises(Unauthenticated, match="expired"):

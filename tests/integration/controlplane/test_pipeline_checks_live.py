@@ -329,7 +329,7 @@ async def test_not_yet_is_asked_again(stand: Stand, server: Answering) -> None:
     server.status = 202
     await stand.save(HttpRule(server.url))
     await stand.push()
-    assert "not yet" in (await stand.gate()).reason
+    assert "not ready yet" in (await stand.gate()).reason
     server.status = 200
     await stand.world.clock.advance(15)
     await stand.settle()
@@ -400,9 +400,9 @@ async def test_a_stages_own_job_runs_once_its_services_are_healthy(stand: Stand)
     assert (await stand.prod()).health is Health.PROGRESSING
     await end_job(stand, JobPhase.SUCCEEDED)
     held, (_, gate) = await stand.prod(), (await stand.view()).spec.asked[0]
-    assert held.reason == "its workflow: sign: waits for people"
+    assert held.reason == "its workflow: sign: waiting for approval"
     other = dict.fromkeys(held.revisions, "other")
-    with pytest.raises(Conflict, match="no longer what you looked at"):
+    with pytest.raises(Conflict, match="another release waits"):
         await stand.world.pipelines.approve(stand.world.admin, gate.id, other)
     digests = {id: one.digest for id, one in held.revisions.items()}
     await stand.world.pipelines.approve(stand.world.admin, gate.id, digests)
@@ -490,7 +490,7 @@ async def test_stopping_the_line_and_letting_it_run_are_two_rights(stand: Stand)
     for refused in (pipelines.resume(on_call, id), pipelines.retry(on_call, id, "prod")):
         with pytest.raises(Forbidden):
             await refused
-    with pytest.raises(Conflict, match="not taking in"):
+    with pytest.raises(Conflict, match="not rolling out"):
         await stand.overrides.abort(on_call, id, "dev")
     await pipelines.resume(person(Role.EDITOR, "bo"), id)
     assert (await stand.view()).state.paused is None
@@ -553,17 +553,17 @@ async def test_a_selector_that_matches_nothing_says_so(stand: Stand) -> None:
     await stand.push()
     view = await stand.view()
     (candidate,) = view.state.candidates.values()
-    assert candidate.reason == "the selector of prod matches no service"
+    assert candidate.reason == "the selector of stage prod matches no service"
 
 
 async def test_a_group_by_which_a_roll_out_goes_is_there_and_stays(stand: Stand) -> None:
     """Without it all clusters would be of one wave."""
     world, groups = stand.world, ClusterGroups(stand.world.deps)
-    with pytest.raises(Invalid, match="no cluster group nowhere"):
+    with pytest.raises(Invalid, match="cluster group nowhere does not exist"):
         await stand.save(stage=chosen(Rollout(Strategy.WAVES, groups=("nowhere",))))
     group = await groups.create(world.admin, GroupChange(name="eu"))
     await stand.save(stage=chosen(Rollout(Strategy.WAVES, groups=(group.id,))))
-    with pytest.raises(Conflict, match="pipeline 'shop' goes by this group"):
+    with pytest.raises(Conflict, match="pipeline 'shop' selects clusters by this group"):
         await groups.delete(world.admin, group.id)
 
 
@@ -637,7 +637,7 @@ async def test_pipelines_that_promote_in_a_circle_are_refused(stand: Stand) -> N
         [StageDraft("a", [prod.id]), StageDraft("b", [dev.id])],
         [EdgeDraft("a", "b")],
     )
-    with pytest.raises(Invalid, match="in a circle: .*shop"):
+    with pytest.raises(Invalid, match="in a cycle: .*shop"):
         await stand.world.pipelines.save(stand.world.admin, draft)
 
 
@@ -670,4 +670,4 @@ async def test_a_past_week_is_replayed_with_other_gates(stand: Stand) -> None:
         told = await whatifs.run(stand.world.admin, view.row.id, draft, begun, until)
         (step,) = told.steps
         assert (step.stage, step.was, step.would) == ("prod", promoted, would)
-        assert [one.reason for one in told.waiting] == ([] if would else ["waits for gate 0"])
+        assert [one.reason for one in told.waiting] == ([] if would else ["waiting for gate 0"])

@@ -154,8 +154,8 @@ async def test_two_people_who_approve_at_once_both_count(world: World) -> None:
     )
     (refused,) = [one for one in told if isinstance(one, Conflict)]
     # The gate may be open by the time that the second click is judged.
-    late = "nothing waits at gate sign-off"
-    assert refused.message in ("bo@example.org has approved already", late)
+    late = "no release is waiting at gate sign-off"
+    assert refused.message in ("bo@example.org has already approved", late)
     await line.settle()
     assert (await world.get(line.prod)).digest == digests[line.prod.id]
 
@@ -232,9 +232,9 @@ async def test_approving_something_else_is_refused(world: World) -> None:
     await line.push("1")
     gate, old = await line.waiting()
     await line.push("2")
-    with pytest.raises(Conflict, match="no longer what you looked at"):
+    with pytest.raises(Conflict, match="another release waits"):
         await world.pipelines.approve(line.approver, gate, old)
-    with pytest.raises(Invalid, match="name the digest"):
+    with pytest.raises(Invalid, match="specify the digest"):
         await world.pipelines.approve(line.approver, gate, {})
     _, digests = await line.waiting()
     with pytest.raises(Forbidden, match="needs role editor"):
@@ -259,7 +259,7 @@ async def test_a_program_is_nobody_of_a_quorum_unless_it_is_named(world: World) 
     await line.push("1")
     ci = replace(person(Role.EDITOR, "ci"), kind=ActorKind.SERVICE_ACCOUNT)
     gate, digests = await line.waiting()
-    with pytest.raises(Forbidden, match="people approve"):
+    with pytest.raises(Forbidden, match="a service account can approve only"):
         await world.pipelines.approve(ci, gate, digests)
     await line.save(people=(ci.email,))
     await world.pipelines.approve(ci, gate, digests)
@@ -412,7 +412,7 @@ async def test_a_deleted_service_does_not_silence_its_stage(world: World) -> Non
     await line.settle()
     view = await line.view()
     held = view.state.stages[view.spec.stages[1].id]
-    assert (held.health, held.reason) == (Health.FAILED, "a service of it was deleted")
+    assert (held.health, held.reason) == (Health.FAILED, "a service of the stage was deleted")
 
 
 async def test_a_pipelines_service_cannot_be_released(world: World) -> None:
@@ -435,8 +435,8 @@ async def test_unknown_services_and_stages_are_refused(world: World) -> None:
     """A draft that can never work is refused with the place named."""
     line = await Line.make(world)
     for stages, edges, message in (
-        ([StageDraft("a", ["nonsense"])], [], "no service nonsense"),
-        ([StageDraft("a", [line.dev.id])], [EdgeDraft("a", "b")], "no stage 'b'"),
+        ([StageDraft("a", ["nonsense"])], [], "service nonsense does not exist"),
+        ([StageDraft("a", [line.dev.id])], [EdgeDraft("a", "b")], "stage 'b' does not exist"),
         ([StageDraft("a", [])], [], "stages"),
     ):
         with pytest.raises(Invalid, match=message):

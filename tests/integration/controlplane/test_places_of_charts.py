@@ -51,12 +51,12 @@ async def test_another_version_is_another_ref(world: World) -> None:
     renamed = await world.services.update(world.admin, service.id, ServiceChange(version="2.0.0"))
     assert renamed.ref == after.ref
     elsewhere = ServiceChange(helm={"chart": "nginx", "url": "https://other.example.org"})
-    with pytest.raises(Invalid, match="make another service"):
+    with pytest.raises(Invalid, match="create another service"):
         await world.services.update(world.admin, service.id, elsewhere)
-    with pytest.raises(Invalid, match="agents render folders of git only"):
+    with pytest.raises(Invalid, match="agents render only folders of git"):
         by_agent = ServiceChange(rendered_by=cluster.id)
         await world.services.update(world.admin, service.id, by_agent)
-    with pytest.raises(Invalid, match="leave folder out"):
+    with pytest.raises(Invalid, match="remove folder"):
         await world.services.update(world.admin, service.id, ServiceChange(folder="x"))
 
 

@@ -379,7 +379,7 @@ async def test_what_others_changed_meanwhile_is_not_deployed_unapproved(stand: S
     await stand.approve()
     assert not await stand.promoted()
     view = await stand.view()
-    assert "back to its gates" in " ".join(one.text for one in view.state.history)
+    assert "returned to its gates" in " ".join(one.text for one in view.state.history)
     await stand.approve()
     assert (await stand.given()).pinned == stand.host.repository.resolve("refs/heads/main")
 
@@ -397,7 +397,7 @@ async def test_a_folder_is_copied_unless_it_has_moved_on(stand: Stand) -> None:
     await stand.deliver()
     view = await stand.view()
     release = view.state.candidates[view.spec.edges[0].id].release
-    with pytest.raises(Conflict, match="no longer what the release has there"):
+    with pytest.raises(Conflict, match="has changed since the release"):
         await GitPromotions(stand.world.deps).prepare(
             view, view.spec.stages[1], [await stand.given()], release
         )
@@ -421,7 +421,7 @@ async def test_services_of_another_repository_are_not_written_to_by_nobodys_leav
         await tx.services.change(stand.services["prod"].id, repository_id=other.id)
     await stand.release("2")
     (candidate,) = (await stand.view()).state.candidates.values()
-    assert "save it anew" in candidate.render_error
+    assert "must save it again" in candidate.render_error
 
 
 async def test_nothing_is_tried_out_on_the_branch_of_the_services(stand: Stand) -> None:

@@ -129,11 +129,11 @@ async def test_what_went_wrong_is_told(
 async def test_only_what_was_ordered_is_kept(world: World, placed: PlacedManifests) -> None:
     """Not without an order, not for another cluster's, not what is no bundle, not too late."""
     cluster, other = await world.cluster(), await world.cluster("other")
-    with pytest.raises(NotFound, match="no such render"):
+    with pytest.raises(NotFound, match="no command waits for this render"):
         await world.agents.keep_render(cluster.id, "made-up", BUNDLE.data)
     rendering = asyncio.ensure_future(placed.render(await order(world, cluster)))
     command = await waiting(world)
-    with pytest.raises(NotFound, match="no such render"):
+    with pytest.raises(NotFound, match="no command waits for this render"):
         await world.agents.keep_render(other.id, command.id, BUNDLE.data)
     for data in (b"no bundle", b"[1]", b'{"b":1,"a":2}', b'{"a": 1}'):
         with pytest.raises(Invalid):
@@ -141,7 +141,7 @@ async def test_only_what_was_ordered_is_kept(world: World, placed: PlacedManifes
     await answer(world, command, None, "gave up")
     with pytest.raises(Unavailable, match="gave up"):
         await rendering
-    with pytest.raises(NotFound, match="no such render"):
+    with pytest.raises(NotFound, match="no command waits for this render"):
         await world.agents.keep_render(cluster.id, command.id, BUNDLE.data)
 
 
@@ -150,7 +150,7 @@ async def test_an_agent_that_was_never_there_is_named(
 ) -> None:
     """Nothing is ordered of it."""
     cluster = await world.cluster(connected=False)
-    with pytest.raises(Unavailable, match="agent of dev, which renders this, is not connected"):
+    with pytest.raises(Unavailable, match="rendering agent of dev is not connected"):
         await placed.render(await order(world, cluster))
     async with world.deps.store.read() as tx:
         assert await tx.commands.select(kind=CommandKind.RENDER) == []

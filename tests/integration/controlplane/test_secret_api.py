@@ -126,7 +126,7 @@ async def test_what_cannot_be_is_refused_by_name(plane: ControlPlane) -> None:
 async def test_a_store_starts_only_with_its_own_key(plane: ControlPlane, tmp_path: Path) -> None:
     """Another key-encryption key is refused, and the message says which one is missing."""
     settings = ControlPlaneSettings(data_dir=tmp_path)
-    with pytest.raises(Invalid, match="not in the settings"):
+    with pytest.raises(Invalid, match="not configured"):
         await build(settings, FakeManifests(), FakeClock())
     previous = SecretSettings(previous=(KEK,))
     again = ControlPlaneSettings(data_dir=tmp_path, secrets=previous)

@@ -264,7 +264,7 @@ async def test_an_aborted_rotation_takes_everybody_back(world: World, secrets: S
     await saved(secrets, world, b"second", plan=RotationPlan())
     await Rotations(world.deps).advance(secret.id)
     assert await opened(world, service) == {"password": b"second"}
-    with pytest.raises(Conflict, match="goes on"):
+    with pytest.raises(Conflict, match="is active"):
         await saved(secrets, world, b"third")
     await world.report(service, Phase.DEGRADED)
     await Rotations(world.deps).advance(secret.id)

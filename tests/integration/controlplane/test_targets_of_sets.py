@@ -198,7 +198,7 @@ async def test_names_that_collide_are_refused_and_nothing_is_overwritten(stand: 
     one = await stand.create(stand.change(folders(stand), name="same"))
     assert len(await stand.owned(one)) == 2
     found = await stand.sets.get(stand.world.admin, one.id)
-    assert "2 places have another service" in found.problem
+    assert "2 clusters already have another service" in found.problem
 
 
 async def test_a_preview_of_a_set_tells_all_and_saves_nothing(stand: Stand) -> None:

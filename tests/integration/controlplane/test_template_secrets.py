@@ -94,7 +94,7 @@ async def test_nobody_hands_out_secrets_that_they_may_not_use(vault: Vault) -> N
     await vault.create(eve)
     with pytest.raises(Forbidden):
         await vault.create(eve, password=(db.id, None))
-    with pytest.raises(Invalid, match="no version"):
+    with pytest.raises(Invalid, match="must not specify a version"):
         await vault.create(password=(db.id, 1))
 
 
@@ -105,4 +105,4 @@ async def test_a_secret_that_is_gone_is_told_and_the_others_are_handed_out(vault
     await fleet.clusters("eu")
     await fleet.look(one)
     assert [*(await vault.held()).values()] == [{("key", key.id, 1)}]
-    assert "1 secrets of the template are gone" in (await fleet.now(one)).problem
+    assert "1 secrets of the template were deleted" in (await fleet.now(one)).problem

@@ -389,7 +389,7 @@ async def test_agents_that_fight_for_a_cluster_are_shown_with_both_addresses(
     async with asyncio.timeout(60):
         while not (alarm := (await world.clusters.get(world.admin, cluster_id)).alarm):
             await asyncio.sleep(0.02)
-    assert alarm.count("127.0.0.1:") == 2 and "stop one of them" in alarm
+    assert alarm.count("127.0.0.1:") == 2 and "remove one of them" in alarm
 
 
 async def test_what_hinders_an_agent_is_shown_as_long_as_it_says_so(world: World, hub: Hub) -> None:
@@ -404,7 +404,7 @@ async def test_what_hinders_an_agent_is_shown_as_long_as_it_says_so(world: World
     first = await hub.agent(token)
     await first.hello()
     await first.pulse("disk is full")
-    await shown(lambda alarm: alarm == "the agent says: disk is full")
+    await shown(lambda alarm: alarm == "the agent reports: disk is full")
     second = await hub.agent(token)
     await second.hello()
     await second.pulse("disk is full")

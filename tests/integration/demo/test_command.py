@@ -66,4 +66,4 @@ def test_a_cluster_comes_and_goes(state: Path, kubernetes: Path) -> None:
 def test_what_is_not_there_cannot_be_stopped(state: Path) -> None:
     """One line, exit code 1."""
     code, _, complaint = command("down", "nobody")
-    assert (code, complaint) == (1, "towline.demo.clusters: there is no cluster nobody")
+    assert (code, complaint) == (1, "towline.demo.clusters: could not find cluster nobody")

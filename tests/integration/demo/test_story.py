@@ -19,7 +19,7 @@ def test_the_whole_story_comes_true(kubernetes: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("✓") == STEPS
-    assert "the whole story came true" in done.stderr
+    assert "all steps passed" in done.stderr
 
 
 def test_a_step_that_does_not_come_true_is_named(kubernetes: Path, tmp_path: Path) -> None:

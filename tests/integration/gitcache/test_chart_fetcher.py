@@ -88,14 +88,14 @@ async def test_a_name_with_a_forbidden_address_is_not_connected_to(answer: list[
     async with served() as port, fetching(Names(answer)) as fetcher:
         with pytest.raises((Invalid, Unavailable)) as caught:
             await fetcher.get(f"http://charts.test:{port}/", max_bytes=100)
-    assert "refused" in caught.value.message
+    assert "not allowed" in caught.value.message
 
 
 @pytest.mark.parametrize("host", ["2852039166", "169.16689662", "0xa9.0xfe.0xa9.0xfe"])
 async def test_an_address_in_a_form_of_its_own_is_not_connected_to(host: str) -> None:
     names = Names([METADATA])
     async with fetching(names) as fetcher:
-        with pytest.raises(Invalid, match="no plain IPv4 address"):
+        with pytest.raises(Invalid, match="not an IPv4 address"):
             await fetcher.get(f"http://{host}/latest", max_bytes=100)
     assert names.asked == 0
 

@@ -117,7 +117,7 @@ async def test_who_has_not_seen_a_version_finds_it_by_its_digest(
         cache.follow(followed(place))
         await at(cache, newest)
         assert await shown(cache, first) == "of 1.0.0"
-        with pytest.raises(Unavailable, match="offers no chart with the digest"):
+        with pytest.raises(Unavailable, match="has no chart with the digest"):
             await shown(cache, "0" * 64)
     finally:
         await fresh.close()

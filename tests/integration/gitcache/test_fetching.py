@@ -304,7 +304,7 @@ async def test_a_submodule_is_read_if_its_repository_is_followed_in_the_same_pro
     known = {"one": replace(other, project="q")}
     mirror.submodules.look_among(known.values)
     await mirror.clones.fetch(follow, {"m": sha})
-    with pytest.raises(Invalid, match=r"submodule 'web/lib' is none of the repositories"):
+    with pytest.raises(Invalid, match=r"submodule 'web/lib' is not a followed repository"):
         await contents(mirror, follow, sha)
     known["one"] = replace(other, project="p")
     with pytest.raises(Unavailable, match="refused the credentials"):
@@ -322,7 +322,7 @@ async def test_a_submodule_leads_nowhere_by_its_own_url(
     follow = replace(spec(repository.url), submodules=True)
     mirror.submodules.look_among(lambda: [follow])
     await mirror.clones.fetch(follow, {"m": sha})
-    with pytest.raises(Invalid, match="none of the repositories here"):
+    with pytest.raises(Invalid, match="not a followed repository"):
         await contents(mirror, follow, sha)
     plain = replace(follow, submodules=False)
     assert "web/a.yaml" in await contents(mirror, plain, sha)
@@ -410,12 +410,12 @@ async def test_a_large_file_is_fetched_once_and_checked(
 @pytest.mark.parametrize(
     ("served", "size", "target", "reason"),
     [
-        (b"other", None, "", "too long|another file"),
-        (b"", None, "", "another file"),
-        (None, None, "", "does not have all files"),
-        (b"x" * 5000, 5000, "", "1,000 at most"),
-        (b"large", None, "http://169.254.169.254", "refused"),
-        (b"large", None, "file:///etc", "no http URL"),
+        (b"other", None, "", "too long|does not match"),
+        (b"", None, "", "does not match"),
+        (None, None, "", "lacks some files"),
+        (b"x" * 5000, 5000, "", "the limit is 1,000"),
+        (b"large", None, "http://169.254.169.254", "not allowed"),
+        (b"large", None, "file:///etc", "not http or https"),
     ],
 )
 async def test_a_large_file_that_is_not_what_it_should_be_is_refused_by_name(
@@ -450,7 +450,7 @@ async def test_a_disk_beyond_its_watermark_takes_no_further_repository(
     await full.open()
     second = repository.commit({"a": "2"})
     await full.clones.fetch(follow, {"m": second})
-    with pytest.raises(Unavailable, match="Give it more space"):
+    with pytest.raises(Unavailable, match="add disk space"):
         await full.clones.fetch(replace(follow, url=f"{follow.url}/"), {"m": second})
     await full.close()
 
@@ -461,5 +461,5 @@ async def test_a_server_that_asks_for_fewer_requests_is_left_alone(
     repository.commit({"a": "1"})
     git_server.fail = HTTPStatus.TOO_MANY_REQUESTS
     follow = spec(repository.url)
-    with pytest.raises(Unavailable, match="fewer requests"):
+    with pytest.raises(Unavailable, match="limits the rate of requests"):
         await mirror.lister.list_refs(follow, ["refs/heads/main"])

@@ -301,4 +301,4 @@ async def test_stopping_does_not_wait_for_a_server_that_hangs(
 async def test_hostile_urls_show_as_an_error(cache: GitCache, url: str) -> None:
     cache.follow(spec(url))
     state = await until(cache, lambda state: state.error)
-    assert "refused" in (state.error or "")
+    assert "not allowed" in (state.error or "")

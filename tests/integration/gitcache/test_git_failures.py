@@ -128,7 +128,7 @@ async def test_retry_after_is_honoured_for_all_repositories_of_the_host(
     git_server.fail = HTTPStatus.SERVICE_UNAVAILABLE
     cache.follow(spec(first.url))
     state = await until(cache, lambda state: state.error)
-    assert "asks for fewer requests (503)" in (state.error or "")
+    assert "limits the rate of requests (503)" in (state.error or "")
     git_server.fail = None
     cache.follow(spec(second.url, repository_id="other"))
     await until(cache, lambda state: state.commits, repository_id="other")

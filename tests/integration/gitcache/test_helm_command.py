@@ -154,7 +154,7 @@ async def test_what_helm_says_is_told_without_paths_of_this_machine(
 async def test_a_helm_that_hangs_is_ended_with_its_children(
     pool: WorkerPool, program: Path
 ) -> None:
-    with pytest.raises(RenderFailed, match="did not finish in 1 s"):
+    with pytest.raises(RenderFailed, match="did not finish within 1 s"):
         await pool.render(released("slow"))
     assert await gone(program)
 

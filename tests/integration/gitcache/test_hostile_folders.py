@@ -47,7 +47,7 @@ def exponential(repository: Repository) -> list[Entry]:
     ("make", "reason"),
     [
         (many_files, "more than 10,000 files"),
-        (one_line, "bytes; 1,048,576 at most"),
+        (one_line, "bytes; the limit is 1,048,576"),
         (deep, "levels deep"),
         (exponential, "more than 10,000 files"),
     ],

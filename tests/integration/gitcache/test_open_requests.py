@@ -105,7 +105,7 @@ async def test_a_page_that_is_missing_is_an_error_and_no_end(
 
 async def test_what_cannot_be_read_or_has_no_end_is_an_error(hosts: WriteSide, host: Host) -> None:
     host.requests.append({"number": 1})
-    with pytest.raises(Unavailable, match="cannot be read"):
+    with pytest.raises(Unavailable, match="cannot parse"):
         await hosts.open_requests(follow(host), Provider.GITEA)
     host.requests.clear()
     host.add(Provider.GITEA, 1)

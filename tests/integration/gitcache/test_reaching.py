@@ -258,7 +258,7 @@ async def test_variables_that_git_and_tls_read_are_not_even_empty(
 
 
 async def test_a_git_that_takes_too_long_is_killed_with_its_children(runner: GitRunner) -> None:
-    with pytest.raises(GitError, match=r"did not finish in 0\.3 s"):
+    with pytest.raises(GitError, match=r"did not finish within 0\.3 s"):
         await runner.run(["-c", "alias.s=!sleep 30", "s"], {"PATH": "/usr/bin:/bin"}, seconds=0.3)
 
 

@@ -132,7 +132,7 @@ async def test_a_job_whose_worker_is_killed_twice_fails_clearly(pool: WorkerPool
 
 async def test_a_worker_that_crashes_is_not_tried_again(pool: WorkerPool) -> None:
     job = await killed(pool, 1, signal.SIGSEGV)
-    with pytest.raises(Invalid, match="broke its limits"):
+    with pytest.raises(Invalid, match="exceeded its memory or size limit"):
         await job
 
 

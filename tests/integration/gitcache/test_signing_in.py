@@ -240,7 +240,7 @@ async def test_a_repository_s_own_proxy_must_be_at_an_allowed_address(sides: Sid
     mirror = await sides.make(allow_private_hosts=False)
     for proxy in ("http://127.0.0.1:3128", "http://localhost:3128"):
         follow = spec("https://192.0.2.1/x", credentials=GitCredentials(proxy=proxy))
-        with pytest.raises(Invalid, match="refused"):
+        with pytest.raises(Invalid, match="not allowed"):
             await mirror.http_lister.list_refs(replace(follow, url="https://one.one/x"), [MAIN])
 
 
@@ -307,9 +307,9 @@ async def test_a_new_token_that_is_refused_is_not_asked_for_again_and_again(
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"installation_id": "8"}, "no token for installation 8 of App 42"),
-        ({"private_key": "canary"}, "no RSA key"),
-        ({"api_url": "http://169.254.169.254/api"}, "refused"),
+        ({"installation_id": "8"}, "refused a token for installation 8 of App 42"),
+        ({"private_key": "canary"}, "not an RSA key"),
+        ({"api_url": "http://169.254.169.254/api"}, "not allowed"),
     ],
 )
 async def test_an_app_that_cannot_sign_in_is_named(

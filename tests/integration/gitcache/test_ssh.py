@@ -151,7 +151,7 @@ async def test_a_host_with_another_key_is_refused_as_such(
     sshd.new_host_key()
     sshd.__enter__()
     follow = over_ssh(sshd, repository, known=old)
-    with pytest.raises(Unavailable, match="another host key than the known one") as caught:
+    with pytest.raises(Unavailable, match="a host key that differs from the known one") as caught:
         await mirror.lister.list_refs(follow, [MAIN])
     assert sshd.fingerprint in caught.value.message
 

@@ -142,7 +142,7 @@ async def test_a_branch_that_never_stands_still_is_given_up(
             return {"refs/heads/main": old}
 
     writer = Writer(mirror, SystemClock(), lister=Behind())
-    with pytest.raises(Conflict, match="moves all the time"):
+    with pytest.raises(Conflict, match="kept moving"):
         await writer.commit(follow, "main", "main", [PutFile("y", b"")], ANN, "Add")
     assert "y" not in git(repository.path, "ls-tree", "--name-only", "main").split()
 
@@ -176,14 +176,14 @@ async def test_a_lean_clone_can_be_written_from(
     ("edits", "author", "branch", "reason"),
     [
         ([], ANN, "main", "1 to 500 edits"),
-        ([PutFile(".git/config", b"")], ANN, "main", "no file of the repository"),
+        ([PutFile(".git/config", b"")], ANN, "main", "not a file path in the repository"),
         ([PutFile("../x", b"")], ANN, "main", "leaves the repository"),
         ([SetField("none.yaml", ["a"], 1)], ANN, "main", "no file 'none.yaml'"),
         ([SetField("web/b.yaml", ["z"], 1)], ANN, "main", r"web/b\.yaml: field: .* no field z"),
         ([CopyFolder("none", "x")], ANN, "main", "no folder 'none'"),
         ([PutFile("a", b"x" * (5 << 20))], ANN, "main", "more than"),
         ([PutFile("a", b"")], "Eve\n<x>", "main", "author"),
-        ([PutFile("a", b"")], ANN, "-x --upload-pack=id", "no name of a branch"),
+        ([PutFile("a", b"")], ANN, "-x --upload-pack=id", "not a branch name"),
     ],
 )
 async def test_what_cannot_be_written_is_refused_by_name(
@@ -344,7 +344,7 @@ async def test_requests_need_a_token_and_a_known_host(mirror: Mirror) -> None:
     unknown = spec("https://git.test/team/shop.git")
     with pytest.raises(Invalid, match="GitHub, GitLab or Gitea"):
         await hosting.open_request(unknown, None, "b", "main", "t")
-    with pytest.raises(Invalid, match="needs a token"):
+    with pytest.raises(Invalid, match="requires a token"):
         await hosting.open_request(
             replace(unknown, url="https://gitlab.test/a/b"), None, "b", "main", "t"
         )

@@ -67,7 +67,7 @@ async def test_another_verdict_than_the_noted_one_opens_nothing(
     rule = {"ann": ImpersonationRule(("*",), (), (), (), ())}
     status, _, body = await judged(stack, user, 2, lambda one: one.impersonation.update(rule))
     assert (status, recorder.heads) == (503, [])
-    assert b"rights have changed" in body
+    assert b"permissions changed" in body
     assert (await user.ask(request()))[0] == 200
 
 

@@ -290,7 +290,7 @@ async def test_passthrough_sends_the_users_own_token_only(authority: TestAuthori
         async with connected(stack) as user:
             stack.installation.users["a.b.c"] = ANN
             status, _, body = await user.ask(request(token=b"a.b.c"))
-            assert (status, b"does not take users" in body) == (403, True)
+            assert (status, b"does not accept users" in body) == (403, True)
             assert stack.client is not None
             stack.client._guard = Guard(ImpersonationPolicy(passthrough=True))
             assert (await user.ask(request(token=b"a.b.c")))[0] == 200

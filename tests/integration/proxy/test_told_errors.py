@@ -56,7 +56,7 @@ async def unreachable(stack: Stack, kubectl: Kubectl) -> None:
 
 Prepare = Callable[[Stack, Kubectl], Awaitable[None]]
 CASES: dict[str, tuple[Prepare, str]] = {
-    "unknown cluster": (unknown_cluster, 'no cluster "other" here, or you may not see it'),
+    "unknown cluster": (unknown_cluster, 'cluster "other" not found, or you have no access to it'),
     "agent away": (away, 'cluster "dev" is not connected: agent last seen 3m1'),
     "forbidden": (forbidden, 'user "ann" may not '),
     "token expired": (expired, "run towline login"),
@@ -136,4 +136,4 @@ async def test_who_takes_protobuf_only_gets_it(stack: Stack, user: User) -> None
     assert status == 401
     assert b"Content-Type: application/vnd.kubernetes.protobuf\r\n" in head
     assert body.startswith(b"k8s\0") and b"run towline login" in body
-    assert b'Warning: 299 towline "no token was sent' in head
+    assert b'Warning: 299 towline "the request has no token' in head

@@ -165,7 +165,7 @@ async def test_an_agent_that_is_away_holds_up_renders_only(places: Places) -> No
         await tx.clusters.change(places.other, pinged_at=None)
     sha = places.repository.commit({"shop/a.yaml": config("shop", n="3")})
     seen = await until(places.seen, lambda one: one["errors"], 60)
-    assert "agent of other, which renders this, is not connected" in seen["errors"][0]["message"]
+    assert "rendering agent of other is not connected" in seen["errors"][0]["message"]
     assert (await places.live())["data"] == {"n": "1"}
     await places.move("")
     await places.healthy(sha)

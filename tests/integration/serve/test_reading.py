@@ -45,8 +45,7 @@ async def test_the_map_and_names(hub: Running) -> None:
     empty = '{ search(q: "kind:Pod image:nginx<2") { totalCount edges { node { id } } } }'
     assert (await hub.ask(empty))["search"] == {"totalCount": 0, "edges": []}
     assert (
-        "nothing to search by"
-        in (await hub.refusal('{ search(q: "a:b") { totalCount } }'))["message"]
+        "not a search key" in (await hub.refusal('{ search(q: "a:b") { totalCount } }'))["message"]
     )
 
 
@@ -91,7 +90,17 @@ async def test_pages_go_both_ways_and_are_counted(hub: Running) -> None:
     middle = (await hub.ask(LIST, last=2, before=before))["clusters"]
     assert [one["node"]["handle"] for one in middle["edges"]] == ["c1", "c2"]
     assert middle["pageInfo"]["hasNextPage"] and middle["pageInfo"]["hasPreviousPage"]
-    assert "give one pair" in (await hub.refusal(LIST, last=2, first=2))["message"]
+    assert "either first and after" in (await hub.refusal(LIST, last=2, first=2))["message"]
+
+
+async def test_introspection_returns_descriptions(hub: Running) -> None:
+    found = (await hub.ask('{ __type(name: "Tag") { description fields { description } } }'))[
+        "__type"
+    ]
+    assert found == {
+        "description": "A name and a value.",
+        "fields": [{"description": "Name of the tag."}, {"description": "Value of the tag."}],
+    }
 
 
 async def test_reports_of_an_empty_ledger(hub: Running) -> None:
@@ -116,7 +125,7 @@ async def test_mistakes_are_told_with_what_is_right(hub: Running) -> None:
     assert taken["extensions"]["current"]["id"] == first["id"]
     assert "Did you mean 'email'" in (await hub.refusal("{ me { emial } }"))["message"]
     nowhere = 'mutation { createServiceDeployment(attributes: {name: "x", namespace: "x"}) { id } }'
-    assert "its id or its handle" in (await hub.refusal(nowhere))["message"]
+    assert "by id or handle" in (await hub.refusal(nowhere))["message"]
     aliases = " ".join(f'a{n}: fleetDiff(repositoryId: "x", ref: "x") {{ __typename }}'
                        for n in range(6))  # fmt: skip
     assert (await hub.refusal(f"{{ {aliases} }}"))["extensions"]["code"] == "LIMIT"

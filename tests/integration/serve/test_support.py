@@ -80,7 +80,7 @@ async def test_a_bundle_holds_no_secret(hub: Running, tmp_path: Path) -> None:
     assert "store" in {one["check"] for one in json.loads(texts["doctor.json"])}
     assert json.loads(texts["versions.json"])["towline"]
     assert "line 4999" in texts["log.txt"] and "line 3\n" not in texts["log.txt"]
-    with pytest.raises(Conflict, match="is there already"):
+    with pytest.raises(Conflict, match="already exists"):
         await asyncio.to_thread(collect, ServeSettings(data=hub.data), target)
 
 
@@ -115,5 +115,5 @@ async def test_the_level_of_logs_changes_while_it_runs(
         logs.set_level("info")
         structlog.reset_defaults()
     said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [one["event"] for one in said] == ["second", "logs at another level", "fourth"]
+    assert [one["event"] for one in said] == ["second", "log level changed", "fourth"]
     assert said[1]["least"] == "debug"

@@ -236,14 +236,14 @@ async def test_what_cannot_be_done_is_refused_with_a_sentence(hub: Running) -> N
                 clusterId=cluster.id,
                 attributes={**service, **attributes},
             )
-    with pytest.raises(Failed, match="git-crypt is not read here"):
+    with pytest.raises(Failed, match="git-crypt is not supported"):
         await run.call("CreateGitRepository", attributes={"url": URL + "x", "decrypt": True})
     bound = {"name": "other", "readBindings": [{"userId": ABSENT}]}
     assert await run.gone("CreateCluster", attributes=bound)
     await Cluster("other").create(run)
     assert await run.gone("CreateProject", attributes=bound)
     await Project("other").create(run)
-    with pytest.raises(Failed, match="exists already"):
+    with pytest.raises(Failed, match="already exists"):
         await Cluster("again", handle="dev").create(run)
     await Service("x", cluster.id, repository_id=repository.id).create(run)
 

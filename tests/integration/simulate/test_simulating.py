@@ -35,12 +35,12 @@ def test_a_few_clusters_are_simulated_from_end_to_end(tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     figures = {f["name"]: f["value"] for one in said["scenarios"] for f in one["figures"]}
     assert figures["commit to all of 4, acknowledged"] > 0
-    assert figures["churn, changes told a second"] > 1
+    assert figures["churn, changes reported per second"] > 1
     assert figures["report to acknowledgement, p95"] > 0
-    assert figures["beside a noisy one, to calm"] > 0
+    assert figures["with a noisy agent, relative to calm"] > 0
     back = said["scenarios"][-1]["curves"][0]["lines"]["linked"]
     assert back[-1] == [figures["all 4 agents back"], 100]
     needs = {one["need"] for one in said["forecast"]["grounds"]}
-    assert needs == {"all connecting anew", "a commit to all"}
+    assert needs == {"reconnecting all agents", "a commit to all"}
     assert said["forecast"]["clusters"] == 304
     assert "starting a control plane" in done.stderr

@@ -233,7 +233,7 @@ async def test_a_refused_token_is_said_and_healing_goes_on(
     hub.token = "twa_another"
     async with bench.agent():
         async with asyncio.timeout(60):
-            while "refuses our token" not in (said := capsys.readouterr().out):
+            while "refuses the agent's token" not in (said := capsys.readouterr().out):
                 await asyncio.sleep(0.05)
         assert "revoked" in said
         await bench.kubectl("patch", "configmap", "c", "-p", EDIT)

@@ -143,7 +143,7 @@ async def test_only_a_signed_bundle_is_applied(keyed: tuple[Bench, Signer]) -> N
         await bench.hub.until_phase("a", phase)
     assert await bench.get("configmap", "c") is not None
     ask(bench, job())
-    assert "jobs are not signed" in (await ended(bench.hub)).message
+    assert "jobs are unsigned" in (await ended(bench.hub)).message
     assert await bench.get("job", NAME) is None
 
 
@@ -206,7 +206,7 @@ async def test_services_of_the_cluster_itself_need_no_control_plane(
         assert mirror.name == "own" and mirror.sequence == 1
         bench.hub.want("theirs", [bench.config("d")], namespace=bench.namespace)
         status = await bench.hub.until_phase("theirs", pb.PHASE_FAILED)
-        assert "defines its services itself" in status.problems[0].message
+        assert "defines its own services" in status.problems[0].message
         changed = bench.config("c", key="changed")
         (services / "manifests" / "c.json").write_bytes(orjson.dumps(changed))
         sync = pb.Command(id="1", sync_now=pb.SyncNow(service_id=mirror.service_id))

@@ -304,8 +304,8 @@ async def test_what_nobody_here_can_do_is_refused(hub: FakeHub, link) -> None:
 @pytest.mark.parametrize(
     ("endpoint", "why"),
     [
-        (Endpoint("127.0.0.1:1", TOKEN, b"no certificate"), "holds no certificates"),
-        (Endpoint("a..b:1", TOKEN), "no name of a host"),
+        (Endpoint("127.0.0.1:1", TOKEN, b"no certificate"), "no readable certificates"),
+        (Endpoint("a..b:1", TOKEN), "not a host name"),
         (Endpoint("ftp://hub:1", TOKEN), "not an address"),
     ],
 )

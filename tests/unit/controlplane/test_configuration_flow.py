@@ -95,8 +95,8 @@ def test_what_is_missing_is_said_and_stops_nobody_else() -> None:
     found = resolve(flow)
     assert found.problems == {
         "api": "import port: dev/db.port is not exported",
-        "web": "import url: dev/api.url has no value, as it misses one itself",
-        "old": "import x: its service is gone",
+        "web": "import url: dev/api.url has no value because one of its own imports is missing",
+        "old": "import x: its service was deleted",
     }
     assert found.imports["job"]["url"] == Flowing("none", ("default",))
 
@@ -130,7 +130,7 @@ def test_a_cycle_is_named_from_end_to_end() -> None:
     )
     assert cycle(flow, "a") == ["dev/a", "dev/b", "dev/c", "dev/a"]
     assert cycle(shop(), "web") == []
-    with pytest.raises(Invalid, match="circle"):
+    with pytest.raises(Invalid, match="cycle"):
         order(flow)
 
 

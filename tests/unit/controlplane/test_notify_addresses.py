@@ -71,7 +71,7 @@ async def test_a_name_is_judged_by_each_of_its_addresses() -> None:
 
 
 def test_a_network_that_is_none_is_named() -> None:
-    with pytest.raises(Invalid, match=r"'10\.1' is no network"):
+    with pytest.raises(Invalid, match=r"'10\.1' is not a network"):
         Addresses(("10.1",))
 
 

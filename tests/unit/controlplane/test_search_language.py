@@ -38,10 +38,10 @@ def test_terms_of_a_key_are_alternatives() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "say what"),
-        ("colour:red", "'colour' is nothing to search by: use kind, name"),
+        ("", "empty search"),
+        ("colour:red", "'colour' is not a search key: use kind, name"),
         ("kind:", "kind: needs a value"),
-        ("health:ill", "none of running, pending, failed, paused"),
+        ("health:ill", "one of running, pending, failed, paused"),
         ("image:<2", "not like image:log4j<2.17"),
         ("deprecated:2.0", "a release like 1.32"),
         ("x " * 21, "21 terms, 20 at most"),

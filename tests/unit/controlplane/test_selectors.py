@@ -62,7 +62,7 @@ def test_all_conditions_must_hold(
 
 
 def test_a_group_that_is_gone_is_no_empty_group() -> None:
-    with pytest.raises(Invalid, match="no cluster group nope"):
+    with pytest.raises(Invalid, match="cluster group nope does not exist"):
         FLEET.matching(Selector(groups=("nope",)), None)
 
 

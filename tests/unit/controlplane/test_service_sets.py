@@ -57,7 +57,9 @@ def test_clusters_times_folders_times_a_list() -> None:
 def test_an_unknown_placeholder_makes_it_incomplete_and_says_which() -> None:
     one = service_set(Generator(), name="${cluster.tags.nope}")
     found = generated(one, [cluster("eu")], Found())
-    assert found.wanted == () and found.problems == ("eu: there is no ${cluster.tags.nope} here",)
+    assert found.wanted == () and found.problems == (
+        "eu: unknown placeholder ${cluster.tags.nope}",
+    )
 
 
 def test_other_texts_in_braces_are_left_to_shells_and_secrets() -> None:

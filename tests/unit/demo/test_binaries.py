@@ -69,7 +69,7 @@ def test_a_failed_build_is_explained_and_leaves_nothing(
     """The compiler's last line is in the error; the next call builds the whole."""
     broken = tmp_path / "broken"
     broken.write_text("sigs.k8s.io/kwok/cmd/kwok")
-    with pytest.raises(Unavailable, match=r"building kwok failed: no such package; all in .*log"):
+    with pytest.raises(Unavailable, match=r"building kwok failed: no such package; see .*log"):
         binaries.ensure(quiet)
     broken.unlink()
     assert {path.name for path in binaries.ensure(quiet).iterdir()} == NAMES

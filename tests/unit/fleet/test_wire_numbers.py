@@ -21,7 +21,7 @@ LARGEST_INT = 2**31 - 1
     ],
 )
 def test_a_number_that_is_too_large_is_refused_by_name(message: Message, field: str) -> None:
-    with pytest.raises(Invalid, match=f"fleet.v1.{field}: .* at most"):
+    with pytest.raises(Invalid, match=f"fleet.v1.{field}: .*the limit is"):
         limits.check(message)
 
 

@@ -27,5 +27,5 @@ def test_a_range_means_its_newest_version(wanted: str, found: str | None) -> Non
 
 @pytest.mark.parametrize("odd", ["latest", "1.2.3.4.5", "$(id)"])
 def test_what_is_no_range_is_refused(odd: str) -> None:
-    with pytest.raises(Invalid, match="no version and no range"):
+    with pytest.raises(Invalid, match="not a version or version range"):
         newest(OFFERED, odd)

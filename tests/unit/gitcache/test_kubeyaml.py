@@ -94,7 +94,7 @@ def test_merged_maps_fill_in_what_is_not_set() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' is there twice"),
+        ("a: 1\nb: 2\na: 3\n", "line 3: duplicate key 'a'"),
         ("a: [1\n", "line 2"),
         ("a: *nobody\n", "line 1: the alias *nobody has no anchor"),
         ("a: !ruby/object {}\n", "line 1"),

@@ -62,7 +62,7 @@ def test_inline_patches_are_no_paths() -> None:
     ],
 )
 def test_what_is_on_the_network_is_refused(field: str, reference: str) -> None:
-    with pytest.raises(Invalid, match="not in this repository"):
+    with pytest.raises(Invalid, match="remote reference"):
         named(field.format(reference))
 
 

@@ -54,7 +54,7 @@ def test_lists_are_flattened() -> None:
         (b"- a", "web/a.yaml, line 1: not a Kubernetes object but a list"),
         (b"text", "not a Kubernetes object but text"),
         (b"a: [", "web/a.yaml, line"),
-        (b"a: 1\na: 2", "web/a.yaml, line 2: the key 'a' is there twice"),
+        (b"a: 1\na: 2", "web/a.yaml, line 2: duplicate key 'a'"),
         (b"a: \xff\xfe", "web/a.yaml, line 1: not UTF-8 text"),
     ],
 )
@@ -68,7 +68,7 @@ def test_an_object_that_is_there_twice_names_both_places() -> None:
     files = {"web/a.yaml": config_map("x"), "web/b.yaml": b"# c\n" + config_map("x")}
     with pytest.raises(Invalid) as caught:
         manifests.read_folder("web", files)
-    expected = "ConfigMap x is there twice: web/a.yaml, line 1 and web/b.yaml, line 2"
+    expected = "ConfigMap x is defined twice: web/a.yaml, line 1 and web/b.yaml, line 2"
     assert caught.value.message == expected
 
 
@@ -86,9 +86,9 @@ def test_no_objects_never_reads_as_delete_everything(files: dict[str, bytes]) ->
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b'{"a": 1, "a": 2}', "the key 'a' is there twice"),
-        (b'{"a": NaN}', "no JSON number"),
-        (b'{"a": 1e999}', "no JSON numbers"),
+        (b'{"a": 1, "a": 2}', "duplicate key 'a'"),
+        (b'{"a": NaN}', "not a JSON number"),
+        (b'{"a": 1e999}', "not JSON numbers"),
         (b'{"a":\n x}', "web/a.json, line 2"),
         (b"[" * 100_000, "nested too deeply"),
     ],

@@ -44,7 +44,7 @@ async def test_a_pause_holds_for_all_repositories_of_the_server() -> None:
     clock = FakeClock()
     pacing = Pacing(clock, at_once=2, per_second=100)
     pacing.pause(HOST, 30)
-    with pytest.raises(Unavailable, match="pause of 30 s") as caught:
+    with pytest.raises(Unavailable, match="pause; 30 s remain") as caught:
         await take(pacing, [], clock)
     assert caught.value.retry_after == 30
     await take(pacing, [], clock, "other.test")

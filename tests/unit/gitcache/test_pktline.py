@@ -44,7 +44,7 @@ def test_an_error_packet_is_no_list() -> None:
 
 
 def test_a_packet_has_a_largest_size() -> None:
-    with pytest.raises(ValueError, match="at most"):
+    with pytest.raises(ValueError, match="the limit is"):
         pktline.encode(b"x" * (pktline.MAX_PAYLOAD + 1))
 
 

@@ -120,7 +120,7 @@ def test_files_of_ini_come_out_as_they_went_in() -> None:
         (".env", lambda lines: [lines[0].replace("A=", "C="), *lines[1:]], "altered or moved"),
         (".env", lambda lines: ["A=open", *lines[1:]], "is not encrypted"),
         (".env", lambda lines: ["words", *lines], "line 1 has no ="),
-        (".env", lambda lines: lines[:2], "not whole"),
+        (".env", lambda lines: lines[:2], "incomplete"),
         (".env", lambda lines: [*lines, "sops_key_groups__list_0__map_x=y"], "key groups"),
         (".env", lambda lines: [*lines, "sops_shamir_threshold=2"], "key groups"),
         (".ini", lambda lines: ["words", *lines], "neither = nor :"),
@@ -233,15 +233,15 @@ def test_any_bytes_are_refused_or_opened_but_never_break(data: bytes) -> None:
     [
         ({"age": []}, "no age recipient"),
         ({"age": [{"recipient": "age1x", "enc": "x"}]}, "age1x"),
-        ({"age": [{"recipient": IDENTITY.recipient, "enc": "x"}]}, "does not open"),
-        ({"age": [{"recipient": IDENTITY.recipient, "enc": "x" * 3000}]}, "not for it alone"),
-        ({"mac": ""}, "altered"),
+        ({"age": [{"recipient": IDENTITY.recipient, "enc": "x"}]}, "cannot decrypt"),
+        ({"age": [{"recipient": IDENTITY.recipient, "enc": "x" * 3000}]}, "oversized key"),
+        ({"mac": ""}, "edited without sops"),
         ({"mac": None}, "not encrypted"),
         ({"shamir_threshold": 2}, "key groups"),
         ({"encrypted_regex": "["}, "regular expression"),
         ({"encrypted_regex": "(?=a)"}, "regular expression"),
         ({"encrypted_regex": "x{1000}{1000}"}, "regular expression"),
-        ({"encrypted_regex": ".{600}"}, "too large"),
+        ({"encrypted_regex": ".{600}"}, "too complex"),
         ({"encrypted_regex": "a", "encrypted_suffix": "b"}, "exclude"),
         ({"encrypted_comment_regex": "a"}, "not supported"),
     ],
@@ -258,7 +258,7 @@ def test_aliases_and_huge_files_are_refused() -> None:
     bomb = b"a: &a [x]\nb: *a\nsops: {mac: 'ENC[AES256_GCM,'}\n"
     with pytest.raises(Invalid, match="aliases"):
         sops.decrypt(bomb, "x.yaml", [IDENTITY])
-    with pytest.raises(Invalid, match="at most"):
+    with pytest.raises(Invalid, match="limit|at most"):
         sops.decrypt(b" " * (sops.MOST_BYTES + 1), "x.yaml", [IDENTITY])
 
 
@@ -294,7 +294,7 @@ def test_no_rule_can_hold_its_reader_up() -> None:
 def test_a_key_too_long_for_any_rule_is_refused() -> None:
     """A regular expression goes through each character: no file may keep a thread for seconds."""
     long = "a" * (patterns.MOST_TEXT + 1)
-    with pytest.raises(Invalid, match="65537 characters, of which 65536 are tried at most"):
+    with pytest.raises(Invalid, match="65537 characters; at most 65536 can be matched"):
         opened(written({long: "secret"}, unencrypted_regex="^b"))
 
 
@@ -311,7 +311,7 @@ async def test_each_project_has_keys_of_its_own(tmp_path: Path) -> None:
 
     assert decryptor.is_encrypted("x.yaml", data) and not decryptor.is_encrypted("x", b"a: b")
     assert json.loads(await decryptor.decrypt(of("p1"), "x.yaml", data)) == {"a": CANARY}
-    with pytest.raises(Invalid, match="x.yaml cannot be decrypted: it is for age1"):
+    with pytest.raises(Invalid, match="x.yaml cannot be decrypted: it is encrypted for age1"):
         await decryptor.decrypt(of(None), "x.yaml", data)
     assert await decryptor.decrypt(of("p2"), "x.yaml", data) == data
     names = [decryptor.keys(of(one)) for one in ("p1", None, "p2")]

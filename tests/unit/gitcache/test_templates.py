@@ -38,5 +38,5 @@ def test_errors_name_file_line_and_reason(text: str, reason: str) -> None:
 
 
 def test_two_files_for_one_name_are_refused() -> None:
-    with pytest.raises(Invalid, match="which one is meant"):
+    with pytest.raises(Invalid, match="remove one of them"):
         expand({"a.yaml": b"", "a.yaml.liquid": b""}, {})

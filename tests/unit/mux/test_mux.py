@@ -348,7 +348,7 @@ def test_credit_cannot_overflow() -> None:
     end.open()
     for _ in range(3):
         end.receive(1, codec.CREDIT, codec.pack_u32(1 << 29))
-    assert end.owner.closed_for == "protocol error: credit overflows"
+    assert end.owner.closed_for == "protocol error: the credit is too large"
 
 
 def test_a_reused_id_closes_the_link() -> None:
@@ -390,7 +390,7 @@ def test_data_after_the_end_resets_the_stream() -> None:
     end.receive(1, codec.DATA | END, b"last")
     end.receive(1, codec.DATA, b"more")
     assert (owner.received, owner.ended) == (b"last", False)
-    assert owner.reset == (codec.PROTOCOL, "data after the end")
+    assert owner.reset == (codec.PROTOCOL, "data after the end of the stream")
 
 
 def test_versions_are_negotiated() -> None:
@@ -428,8 +428,8 @@ def test_silent_peer_is_asked_and_then_given_up() -> None:
     assert end.owner.closed_for is None
     end.loop.advance(2)
     end.mux.beat()
-    assert end.owner.closed_for == "the far side has been silent for 26 s"
-    assert owner.reset == (GONE, "the far side has been silent for 26 s")
+    assert end.owner.closed_for == "no data from the peer for 26 s"
+    assert owner.reset == (GONE, "no data from the peer for 26 s")
 
 
 def test_pings_of_a_peer_that_does_not_read_close_the_link() -> None:
@@ -439,7 +439,7 @@ def test_pings_of_a_peer_that_does_not_read_close_the_link() -> None:
     for _ in range(LANE_LIMIT // 8 // 16 + 1):
         end.mux.on_message((codec.header(0, codec.PING, 8) + b"12345678") * 16)
         end.loop.advance(0.5)
-    assert end.owner.closed_for == "protocol error: PINGs from a peer that does not read"
+    assert end.owner.closed_for == "protocol error: the peer sends PINGs but reads no data"
 
 
 SLIGHT_FRAMES = {
@@ -469,7 +469,7 @@ def test_a_flood_of_frames_that_carry_nothing_closes_the_link(name: str) -> None
         end.mux.on_message(message)
         end.sent()
         sent += MESSAGE // len(frame)
-    assert end.owner.closed_for == "protocol error: a flood of frames that carry next to nothing"
+    assert end.owner.closed_for == "protocol error: too many frames with little payload"
     assert sent <= AT_ONCE + MESSAGE // len(frame)
 
 

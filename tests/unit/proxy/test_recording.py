@@ -170,7 +170,7 @@ def test_a_recording_is_bounded_and_says_so() -> None:
         one.from_cluster(websocket([(1, b"x" * 100)], ConnectionType.SERVER, 1))
     assert len(b"".join(one.cast.pending)) < 2000
     assert one.cast.truncated
-    assert kept(one, "m") == "what follows was too much to keep"
+    assert kept(one, "m") == "recording truncated: maximum size reached"
 
 
 NONSENSE = {

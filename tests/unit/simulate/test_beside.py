@@ -22,8 +22,8 @@ def test_one_bad_round_decides_nothing() -> None:
     troubled = [window(0.015, 150.0), window(0.500, 900.0), window(0.015, 150.0)]
     found = Comparison([window(0.010)] * 4, troubled)
     figures = {one.name: one for one in found.figures("beside one")}
-    ratio = figures["beside one, to calm"]
+    ratio = figures["beside one, relative to calm"]
     assert (ratio.value, ratio.ok) == (pytest.approx(1.5), False)
     assert ratio.rounds == pytest.approx([1.5, 50.0, 1.5])
-    assert figures["one calm window to the next"].value == 1.0
+    assert figures["consecutive calm windows"].value == 1.0
     assert found.cpu == 50.0

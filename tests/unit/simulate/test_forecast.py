@@ -15,7 +15,7 @@ IDLE = Outcome(
         Curve("Memory of the control plane", "agents", "MB", {"measured": MEMORY}),
     ],
 )
-COMMIT = Outcome("commit", [Figure("commit to all, control plane's CPU a cluster", 20.0, "ms")])
+COMMIT = Outcome("commit", [Figure("commit to all, control plane's CPU per cluster", 20.0, "ms")])
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_the_lines_are_those_through_the_points() -> None:
 
 def test_nothing_measured_gives_no_promise() -> None:
     after = forecast([], 10, Limits(memory=1e9))
-    assert "play idle" in after.answer
+    assert "run the scenario idle" in after.answer

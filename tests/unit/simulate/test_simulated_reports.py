@@ -56,7 +56,7 @@ def test_percentiles_and_lines() -> None:
 
 def test_scenarios_are_played_in_an_order_that_works() -> None:
     assert ordered(["storm", "commit", "idle"]) == ["idle", "commit", "storm"]
-    with pytest.raises(Invalid, match="no scenario"):
+    with pytest.raises(Invalid, match="unknown scenario"):
         ordered(["earthquake"])
 
 

@@ -139,7 +139,10 @@ async def test_ten_thousand_objects_are_the_most_of_a_service(stand: Stand) -> N
     await stand.phase(Phase.HEALTHY)
     stand.bring_unchecked([config(f"c{number}") for number in range(10_001)])
     status = await stand.phase(Phase.FAILED)
-    assert status.problems[0].message == "10,001 objects in one service; 10,000 at most"
+    assert (
+        status.problems[0].message
+        == "the service has 10,001 objects, more than the limit of 10,000"
+    )
     assert set(stand.cluster.objects) == {key("a")}
     stand.cluster.drop(key("a"))
     await stand.until(lambda: key("a") in stand.cluster.objects)

@@ -113,15 +113,23 @@ def moved() -> KubeObject:
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        (moved(), "stringData:other does not open: it was altered or moved"),
+        (moved(), "stringData:other cannot be decrypted: it was altered or moved"),
         (secret(stringData={"url": "open"}), "not encrypted, though it should be"),
-        (secret(data={"whole": sealed(VALUE, "data:whole:")}), "holds no base64"),
+        (secret(data={"whole": sealed(VALUE, "data:whole:")}), "is not base64"),
         (secret(kind="ConfigMap"), "encrypt the values of Secrets only"),
         (secret(metadata={"name": "db", "labels": {"a": "ENC[AES256_GCM,x]"}}), "Secrets only"),
-        (secret(sops={}), "not whole"),
-        (secret(sops=metadata("any", encrypted_regex="^(d|a|t)+$")), "more than names"),
+        (secret(sops={}), "incomplete"),
+        (secret(sops=metadata("any", encrypted_regex="^(d|a|t)+$")), "not a list of names"),
     ],
-    ids=["moved", "in the clear", "no base64", "no Secret", "a label", "no metadata", "slow rule"],
+    ids=[
+        "moved",
+        "in the clear",
+        "is not base64",
+        "no Secret",
+        "a label",
+        "no metadata",
+        "slow rule",
+    ],
 )
 async def test_what_cannot_be_opened_is_said_and_not_written(
     stand: Stand, broken: KubeObject, why: str

@@ -237,7 +237,7 @@ async def test_two_controllers_do_not_fight(stand: Stand) -> None:
             stand.cluster.put(live)
         await stand.clock.advance(0.1)
     assert stand.cluster.count("apply") - before <= 15
-    assert "again and again" in stand.hub.statuses[-1].problems[0].message
+    assert "changes it repeatedly" in stand.hub.statuses[-1].problems[0].message
 
 
 async def test_pause_stops_applying_and_healing(stand: Stand) -> None:

@@ -225,7 +225,7 @@ async def test_a_job_outside_the_local_allow_list_is_refused(world: World) -> No
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
-        (JobPolicy(LocalPolicy(), signed_only=True), "are not signed"),
+        (JobPolicy(LocalPolicy(), signed_only=True), "jobs are unsigned"),
         (JobPolicy(LocalPolicy(), enabled=False), "turn jobs off"),
         (JobPolicy(LocalPolicy.of(["Job.batch"], [])), "kind Secret"),
     ],
@@ -264,7 +264,7 @@ async def test_a_job_that_can_never_be_seen_again_ends_with_its_time(world: Worl
     await world.run()
     world.cluster.refusing = 403
     await world.clock.advance(120)
-    assert "cannot be seen" in world.told.answers[0].message
+    assert "cannot read how the job ended" in world.told.answers[0].message
 
 
 async def test_a_fault_of_the_server_while_creating_is_waited_out(world: World) -> None:
@@ -343,7 +343,7 @@ def test_a_job_stays_long_enough_to_be_seen_at_its_end() -> None:
 async def test_a_secret_of_another_job_does_not_open(world: World) -> None:
     stolen = seal(KEY.public, "another", "password", "1", b"hunter2!")
     await world.run(secrets=(stolen,))
-    assert "does not open" in world.told.answers[0].message and world.cluster.created == []
+    assert "cannot decrypt" in world.told.answers[0].message and world.cluster.created == []
 
 
 def test_what_is_no_job_is_refused() -> None:

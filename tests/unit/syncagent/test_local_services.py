@@ -126,7 +126,7 @@ async def test_what_cannot_be_read_removes_nothing(world: World) -> None:
     await world.services.look()
     world.define("shop", "name: [")
     await world.services.look()
-    assert "kept as it is: shop.yaml: is not YAML" in world.shown[-1].error
+    assert "kept unchanged: shop.yaml: is not YAML" in world.shown[-1].error
     world.define("shop", "name: shop\nnamespace: shop\nfolder: manifests\n")
     world.manifest("b.yaml", "{")
     await world.services.look()
@@ -251,7 +251,7 @@ async def test_a_repository_without_a_git_part_is_said(world: World) -> None:
     text = "name: shop\nnamespace: shop\nfolder: x\nrepository: https://git.example/x.git\n"
     world.define("shop", text)
     await world.services.look()
-    assert "no git part" in world.shown[-1].error and world.desired == []
+    assert "without git support" in world.shown[-1].error and world.desired == []
 
 
 @pytest.mark.parametrize(
@@ -302,8 +302,8 @@ def test_how_a_chart_is_rendered_is_read() -> None:
 @pytest.mark.parametrize(
     ("helm", "reason"),
     [
-        ("[]", "no others"),
-        ("{set: {a: 1}}", "no others"),
+        ("[]", "unknown fields"),
+        ("{set: {a: 1}}", "unknown fields"),
         ("{release: 1}", "helm.release is a text"),
         (f"{{chart: {'x' * 300}}}", "at most 256"),
         ("{ignoreHooks: please}", "true or false"),
@@ -393,7 +393,7 @@ async def test_a_link_out_of_the_folder_is_not_followed(world: World, tmp_path: 
     shutil.rmtree(world.folder / "manifests")
     (world.folder / "manifests").symlink_to(tmp_path / "outside")
     await world.services.look()
-    assert "leads out" in world.shown[-1].error
+    assert "leads outside" in world.shown[-1].error
 
 
 def test_a_folder_of_a_document_from_git_is_one_of_its_repository() -> None:

@@ -48,7 +48,9 @@ async def test_what_another_installation_has_is_not_taken(stand: Stand) -> None:
     stand.want("mine", "a")
     status = await stand.phase(Phase.FAILED)
     message = status.problems[0].message
-    assert "theirs (other-id) of another Towline installation; service s leaves it" in message
+    assert (
+        "theirs (other-id) of another Towline installation; service s does not touch it" in message
+    )
     assert stand.cluster.objects[KEY]["data"] == {"key": "theirs"}
     stand.cluster.drop(KEY)
     await stand.phase(Phase.HEALTHY)

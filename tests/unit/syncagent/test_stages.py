@@ -106,7 +106,7 @@ async def test_a_wave_that_takes_too_long_fails_with_the_reason_and_goes_on_late
     """Nothing after it is applied until it is healthy, then all is."""
     stand.bring([deployment("early"), deployment("late", "1")], wave_timeout_s=30)
     status = await stand.phase(Phase.FAILED)
-    assert "wave 0 took too long" in status.problems[0].message
+    assert "wave 0 timed out" in status.problems[0].message
     assert "Deployment prod/early" in status.problems[0].message
     assert applied(stand) == ["early"]
     roll_out(stand, "early")
@@ -190,7 +190,7 @@ async def test_a_hook_that_vanished_while_nobody_looked_is_not_run_again(stand: 
     stand.cluster.drop(JOB)
     await stand.start()
     status = await stand.phase(Phase.FAILED)
-    assert "before its end was seen" in status.problems[0].message
+    assert "before its end was observed" in status.problems[0].message
     assert applied(stand) == ["migrate"]
 
 
@@ -423,7 +423,7 @@ async def test_two_services_that_want_one_object_are_both_named(stand: Stand) ->
     stand.bring([config("a", "mine")], service="second")
     await stand.until(lambda: stand.last("second")[0] == Phase.FAILED)
     said = stand.last("second")[1]
-    assert "service first already" in said and "service second leaves it alone" in said
+    assert "belongs to service first" in said and "service second does not touch it" in said
     assert stand.cluster.objects["", "ConfigMap", "prod", "a"]["data"] == {"key": "1"}
 
 

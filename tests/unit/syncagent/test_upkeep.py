@@ -134,7 +134,7 @@ async def test_no_hiccup_of_the_api_server_leaves_an_upgrade_half_done(
 async def test_a_refused_change_is_told_with_the_old_image_in_place() -> None:
     cluster = Cluster({OLD})
     cluster.away = {2: Refused("not you", status=403, reason="Forbidden")}
-    with pytest.raises(Invalid, match="could not be put in place: not you"):
+    with pytest.raises(Invalid, match="could not be installed: not you"):
         await replaced(cluster, FakeClock())
     assert cluster.history == []
 
@@ -178,9 +178,9 @@ async def test_an_upgrade_is_a_job_with_a_canary_of_the_new_image() -> None:
 @pytest.mark.parametrize(
     ("home", "image", "why"),
     [
-        (None, NEW, "not told"),
-        (HOME, "evil.example/towline:1.1", "do not let"),
-        (HOME, "registry.example/towline-evil:1.1", "do not let"),
+        (None, NEW, "not configured"),
+        (HOME, "evil.example/towline:1.1", "do not allow"),
+        (HOME, "registry.example/towline-evil:1.1", "do not allow"),
         (Home("towline", "agent", frozenset()), NEW, "allowed: none"),
     ],
 )
@@ -195,7 +195,7 @@ async def test_what_the_operator_did_not_allow_replaces_nothing(
 async def test_a_deployment_that_is_gone_is_said() -> None:
     cluster = Cluster(set())
     cluster.live = None
-    assert "there is no" in (await upgraded(HOME, cluster, NEW)).answers[0].message
+    assert "does not exist" in (await upgraded(HOME, cluster, NEW)).answers[0].message
 
 
 def test_names_of_images_have_no_tag_digest_or_port() -> None:

@@ -87,7 +87,7 @@ async def test_a_bad_bundle_is_taken_back_with_nobody_to_ask(stand: Stand) -> No
     assert names(stand) == {"a"}
     last = stand.hub.statuses[-1]
     assert (last.digest, last.sequence) == (good.digest, 2)
-    assert "held at the last good bundle" in last.message
+    assert "quarantined; the last good bundle is applied" in last.message
 
 
 async def test_a_hold_outlasts_restarts_and_newer_words(stand: Stand) -> None:
@@ -98,7 +98,7 @@ async def test_a_hold_outlasts_restarts_and_newer_words(stand: Stand) -> None:
     want(stand, bad)
     await stand.until(lambda: stand.hub.statuses and stand.hub.statuses[-1].sequence == 3)
     assert stand.hub.statuses[-1].digest == good.digest
-    assert "held" in stand.hub.statuses[-1].message
+    assert "quarantined" in stand.hub.statuses[-1].message
     assert names(stand) == {"a"}
     want(stand, bundle("a", "c"))
     await stand.until(lambda: names(stand) == {"a", "c"})
@@ -169,7 +169,7 @@ def test_restarts_since_the_beginning_count() -> None:
     assert ends(two, (0, seen(a=5)), (31, seen(a=6, b=1)))[0] == Finding.GOOD
     assert ends(two, (0, seen(a=5)), (31, seen(a=6, b=2))) == (
         Finding.BAD,
-        "3 restarts of containers; 2 at most",
+        "3 container restarts, more than the limit of 2",
     )
 
 
@@ -182,7 +182,7 @@ def test_a_metric_must_hold() -> None:
     assert (finding, reason) == (Finding.BAD, "errors <= 0.1 does not hold: 0.2")
     late = PATIENCE_MS // 1000 + 31
     assert ends(checked, (0, silent), (31, silent))[0] == Finding.PENDING
-    assert "says nothing" in ends(checked, (0, silent), (late, silent))[1]
+    assert "has no result" in ends(checked, (0, silent), (late, silent))[1]
     assert ends(checked, (0, good), (31, seen(metric=float("nan"))))[0] == Finding.PENDING
 
 

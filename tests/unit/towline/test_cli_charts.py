@@ -67,5 +67,5 @@ def test_applying_it_again_changes_nothing_and_another_version_does(tmp_path: Pa
 
 def test_a_service_from_nowhere_is_refused(tmp_path: Path) -> None:
     text = SERVICE.replace(f"repository: {URL}, ", "")
-    with pytest.raises(Invalid, match="needs one, or a chart with helm.url"):
+    with pytest.raises(Invalid, match="is required unless helm.url names a chart"):
         applied(tmp_path, FakeApi(), text)

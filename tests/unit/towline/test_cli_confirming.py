@@ -61,7 +61,7 @@ def test_only_what_is_named_is_confirmed(api: FakeApi) -> None:
 def test_with_one_wrong_name_nothing_is_confirmed(api: FakeApi) -> None:
     refused = confirm("Namespace/shop", "Namespace/data").exception
     assert isinstance(refused, NotFound)
-    assert "these do: Namespace/shop, PersistentVolumeClaim/shop/data" in refused.message
+    assert "pending: Namespace/shop, PersistentVolumeClaim/shop/data" in refused.message
     assert api.sent(documents.CONFIRM_DELETIONS) == []
 
 
@@ -76,7 +76,7 @@ def test_kinds_of_two_groups_are_told_apart() -> None:
 
 
 def test_without_anything_that_waits_nothing_is_confirmed() -> None:
-    with pytest.raises(NotFound, match="nothing waits"):
+    with pytest.raises(NotFound, match="no deletion needs confirmation"):
         chosen([], [])
     with pytest.raises(Invalid, match="not kind/name"):
         chosen([SHOP], ["shop"])

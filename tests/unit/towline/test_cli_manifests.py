@@ -101,20 +101,23 @@ def test_documents_come_in_the_order_in_which_they_need_each_other(tmp_path: Pat
     [
         ("a: [", "is not YAML"),
         ("kind: Cluster", "document 1: apiVersion is not towline/v1"),
-        ("apiVersion: towline/v1\nkind: Pod", "kind Pod is none of Repository, HelmRepository"),
+        (
+            "apiVersion: towline/v1\nkind: Pod",
+            "unknown kind 'Pod'; expected one of Repository, HelmRepository",
+        ),
         (CLUSTER + "colour: red", "Cluster has no field colour"),
-        (CLUSTER.replace("handle: dev", "name: dev"), "Cluster has no handle"),
+        (CLUSTER.replace("handle: dev", "name: dev"), "Cluster requires the field handle"),
         (CLUSTER.replace("{env: dev}", "{env: 7}"), "Cluster.tags.env is not text"),
         (CLUSTER + "protect: 1", "Cluster.protect is not true or false"),
         (SERVICE.replace("ref: main", "branch: main"), "Service.git has no field branch"),
         (PIPELINE.replace("[prod/web]", "prod/web"), "stages\\[1\\].services is not a list"),
         (PIPELINE.replace("type: APPROVAL", "quorum: yes"), "gates\\[0\\].quorum is not a whole"),
-        (METRIC.replace("1.5", ".nan"), "metric.threshold is nan: give a finite number"),
-        (METRIC.replace("1.5", "-.inf"), "metric.threshold is -inf: give a finite number"),
+        (METRIC.replace("1.5", ".nan"), "metric.threshold is nan; use a finite number"),
+        (METRIC.replace("1.5", "-.inf"), "metric.threshold is -inf; use a finite number"),
         (METRIC.replace("1.5", "high"), "metric.threshold is not a number"),
-        (CONTEXT.format(".nan"), "Context.values.sizes.0 is nan: give a finite number"),
-        (CONTEXT.format("&a [*a]"), "document 1 holds itself"),
-        ("", "holds no document"),
+        (CONTEXT.format(".nan"), "Context.values.sizes.0 is nan; use a finite number"),
+        (CONTEXT.format("&a [*a]"), "document 1 contains itself"),
+        ("", "contains no towline/v1 documents"),
         ("- a", "apiVersion is not"),
     ],
 )
@@ -126,7 +129,7 @@ def test_what_cannot_be_meant_is_refused_with_its_place(
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="there is no file"):
+    with pytest.raises(Invalid, match="does not exist"):
         read_manifests(tmp_path / "none.yaml")
 
 
@@ -157,7 +160,7 @@ def test_a_new_cluster_tells_its_deploy_token_once(tmp_path: Path) -> None:
     api = FakeApi({documents.CREATE_CLUSTER: made})
     assert apply(tmp_path, api, CLUSTER) == [
         "+ Cluster dev created",
-        "  deploy token, shown only now: twa_x",
+        "  deploy token, shown only once: twa_x",
     ]
     (sent,) = api.sent(documents.CREATE_CLUSTER)
     assert sent["attributes"]["name"] == "dev"
@@ -265,8 +268,8 @@ def test_secrets_come_from_the_environment_or_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        ("{env: NONE}", "the environment has no NONE"),
-        ("{file: /none}", "/none cannot be read"),
+        ("{env: NONE}", "environment variable NONE is not set"),
+        ("{file: /none}", "cannot read /none"),
         ("{}", "either env or file"),
         ("{env: A, file: b}", "either env or file"),
     ],

@@ -120,7 +120,7 @@ def test_waiting_in_vain_ends_in_time() -> None:
     def sleep(given: float) -> None:
         now[0] += given
 
-    with pytest.raises(WaitedInVain, match="waited 5 s in vain: seen 0"):
+    with pytest.raises(WaitedInVain, match="timed out after 5 s: seen 0"):
         until(
             lambda: 0,
             bool,
@@ -204,7 +204,7 @@ def test_a_service_is_found_by_cluster_and_name_or_by_id() -> None:
 
 def test_a_name_that_one_cluster_has_is_enough() -> None:
     assert find_service(services("dev/web", "dev/webshop"), "web") == {"id": "dev/web"}
-    with pytest.raises(Invalid, match="2 clusters have a service web: say dev/web or prod/web"):
+    with pytest.raises(Invalid, match="2 clusters have a service web; use dev/web or prod/web"):
         find_service(services("dev/web", "prod/web"), "web")
 
 
@@ -218,7 +218,7 @@ def test_the_only_gate_that_waits_for_approval_needs_no_name() -> None:
     pipeline = {"edges": edges, "stages": [{"workflow": None}]}
     assert find_gate(pipeline, None)[1]["name"] == "us"
     assert find_gate(pipeline, "id-eu")[1]["name"] == "eu"
-    with pytest.raises(NotFound, match="no gate asia"):
+    with pytest.raises(NotFound, match="could not find gate asia"):
         find_gate(pipeline, "asia")
 
 
@@ -230,9 +230,9 @@ def test_a_workflow_of_a_stage_is_found_as_a_gate_is() -> None:
 
 def test_with_several_gates_the_name_is_asked_for() -> None:
     pipeline = {"edges": [gate("eu", "r1"), gate("us", "r1")], "stages": []}
-    with pytest.raises(Invalid, match="say which gate: eu"):
+    with pytest.raises(Invalid, match="several gates match; name one of eu"):
         find_gate(pipeline, None)
-    with pytest.raises(NotFound, match="nothing waits for approval"):
+    with pytest.raises(NotFound, match="no gate is waiting for approval"):
         find_gate({"edges": [], "stages": []}, None)
 
 
@@ -276,7 +276,7 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
     assert "✗ render         web.yaml: no kind" in text
     assert "… pipeline shop  r2 waits before prod: waits for release" in text
     assert "✓ applied" in text
-    assert "✓ agent          of prod heard of 0s ago" in text
+    assert "✓ agent          of prod last seen 0s ago" in text
 
 
 def test_a_cluster_that_waits_for_its_agent_says_so() -> None:

@@ -128,7 +128,7 @@ def test_a_person_approves_the_code(hub: Hub) -> None:
         ([CODE, {"error": "expired_token"}], "expired_token"),
         ([{**CODE, "expires_in": 5}, PENDING, PENDING], "in time"),
         ([{"error": "not_found"}], "not_found"),
-        ([{}], "offers no device sign-in"),
+        ([{}], "does not support device sign-in"),
     ],
 )
 def test_a_sign_in_that_fails_says_why(hub: Hub, answers: list[dict[str, Any]], said: str) -> None:

@@ -34,5 +34,5 @@ def test_wrong_limits_of_the_door_are_named(variable: str, value: str, said: str
 def test_a_secret_file_that_is_absent_is_named(tmp_path: Path) -> None:
     """The variable and the path, in one sentence."""
     absent = tmp_path / "absent"
-    with pytest.raises(Invalid, match=f"TOWLINE_DATABASE_FILE: {absent} cannot be read: No such"):
+    with pytest.raises(Invalid, match=f"TOWLINE_DATABASE_FILE: cannot read {absent}: No such"):
         load({}, environ={"TOWLINE_DATABASE_FILE": str(absent)})

@@ -63,7 +63,7 @@ async def test_a_store_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyP
     store.hanging = asyncio.Event()
     probe = StoreProbe(store, FakeClock(), tasks)
     said = await asyncio.gather(*(probe.problem() for _ in range(20)))
-    assert set(said) == {"the store does not answer"}
+    assert set(said) == {"the store does not respond"}
     assert store.asked == 1
     store.hanging.set()
     assert await probe.problem() is None

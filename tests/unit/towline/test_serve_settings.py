@@ -95,5 +95,5 @@ async def test_the_certificate_is_renewed_before_its_end(tmp_path: Path) -> None
 
 def test_half_a_certificate_is_refused(tmp_path: Path) -> None:
     """A certificate without its key cannot serve."""
-    with pytest.raises(Invalid, match="both a certificate and its key"):
+    with pytest.raises(Invalid, match="both cert and key"):
         credentials(TlsSettings(cert=tmp_path / "a.crt"), tmp_path, FakeClock())

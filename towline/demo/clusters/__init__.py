@@ -1,4 +1,5 @@
-"""Real Kubernetes clusters on one machine, without containers or root: built once, up in seconds.
+"""Runs real Kubernetes clusters on one machine, without containers or root.
 
-Only what makes a cluster exist belongs here, nothing of Towline's own parts.
+The programs are built once, and a cluster starts in seconds. The package is independent of the
+rest of Towline.
 """

@@ -1,9 +1,9 @@
-"""Clusters for developers, beside the ones that demo and tests start for themselves.
+"""Manages local clusters for developers.
 
-python -m towline.demo.clusters build       build the programs; `up` does it too
+python -m towline.demo.clusters build       build the programs; `up` does this too
 python -m towline.demo.clusters up NAME     start a cluster, print its kubeconfig
-python -m towline.demo.clusters down NAME   stop it and remove its state
-python -m towline.demo.clusters list        print the kubeconfigs of all that run
+python -m towline.demo.clusters down NAME   stop a cluster and delete its state
+python -m towline.demo.clusters list        print the kubeconfigs of running clusters
 """
 
 import argparse
@@ -25,7 +25,7 @@ _STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> int:
-    """Run one command; exit code 0 done, 1 failed."""
+    """Runs one command; returns exit code 0 for success, 1 for failure."""
     arguments = _parser().parse_args()
     try:
         arguments.run(arguments)
@@ -43,11 +43,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("build", help="build the programs").set_defaults(run=_build)
-    commands.add_parser("list", help="print the kubeconfigs").set_defaults(run=_list)
+    commands.add_parser("list", help="print the kubeconfigs of running clusters").set_defaults(
+        run=_list
+    )
     for name, run, text in (
         ("up", _up, "start a cluster in the background"),
-        ("down", _down, "stop it"),
-        ("hold", _hold, "start a cluster and stay in front until SIGINT or SIGTERM"),
+        ("down", _down, "stop a cluster and delete its state"),
+        ("hold", _hold, "run a cluster in the foreground until SIGINT or SIGTERM"),
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("name")
@@ -66,7 +68,9 @@ def _up(arguments: argparse.Namespace) -> None:
     binaries.ensure(binaries.PrintedProgress())
     folder = _state(arguments.name)
     if _holder(folder) is not None:
-        raise Conflict(f"cluster {arguments.name} is running: KUBECONFIG={folder / 'kubeconfig'}")
+        raise Conflict(
+            f"cluster {arguments.name} is already running: KUBECONFIG={folder / 'kubeconfig'}"
+        )
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     command = [sys.executable, "-m", "towline.demo.clusters", "hold", *sys.argv[2:]]
@@ -91,7 +95,7 @@ def _hold(arguments: argparse.Namespace) -> None:
         folder=folder,
     )
     with cluster, (folder / "pid").open("w") as pid_file:
-        # Locked as long as this process lives, so that nobody takes a reused id for it.
+        # The lock lasts as long as the process, so that a reused process id is not mistaken for it.
         fcntl.flock(pid_file, fcntl.LOCK_EX)
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
         pid_file.write(str(os.getpid()))
@@ -103,7 +107,7 @@ def _hold(arguments: argparse.Namespace) -> None:
 def _down(arguments: argparse.Namespace) -> None:
     folder = _state(arguments.name)
     if not folder.is_dir():
-        raise NotFound(f"there is no cluster {arguments.name}")
+        raise NotFound(f"could not find cluster {arguments.name}")
     holder = _holder(folder)
     if holder is not None:
         os.kill(holder, signal.SIGTERM)
@@ -115,7 +119,7 @@ def _wait_gone(folder: Path) -> None:
     deadline = time.monotonic() + _PATIENCE
     while _holder(folder) is not None:
         if time.monotonic() > deadline:
-            raise Unavailable(f"{folder} is still held after {_PATIENCE:.0f} s")
+            raise Unavailable(f"the cluster in {folder} did not stop within {_PATIENCE:.0f} s")
         time.sleep(0.05)
 
 
@@ -130,7 +134,7 @@ def _state(name: str) -> Path:
 
 
 def _holder(folder: Path) -> int | None:
-    """The process that holds the cluster up; None when it has ended, in whatever way."""
+    """Id of the process that runs the cluster; None if it ended."""
     try:
         with (folder / "pid").open() as pid_file:
             fcntl.flock(pid_file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Access to clusters: contexts of kubeconfigs, and the kubeconfig that an agent gets."""
+"""Access to clusters: contexts of kubeconfigs, and the agent's kubeconfig."""
 
 import json
 import os
@@ -37,10 +37,10 @@ class Access:
         timeout: float = 60,
         program: str | None = None,
     ) -> str:
-        """What kubectl prints. Unavailable: there is none, or it failed; with what it said."""
+        """Runs kubectl; returns its output. Unavailable: kubectl is missing or failed."""
         kubectl = program or shutil.which("kubectl")
         if kubectl is None:
-            raise Unavailable("kubectl is not installed; a cluster that is given needs it")
+            raise Unavailable("kubectl is not installed, but DEMO_KUBECONFIG requires it")
         command = [kubectl, f"--kubeconfig={self.kubeconfig}", f"--context={self.context}", *args]
         done = subprocess.run(
             command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
@@ -51,9 +51,9 @@ class Access:
 
 
 def given_contexts() -> list[Access]:
-    """The contexts of `DEMO_KUBECONFIG`, to be used instead of clusters of our own; else none.
+    """Contexts of `DEMO_KUBECONFIG`, which replace the local clusters; empty if it is not set.
 
-    Invalid: the file cannot be read or has fewer than two contexts.
+    Invalid: the file is unreadable, or has fewer than two contexts.
     """
     given = os.environ.get("DEMO_KUBECONFIG")
     if not given:
@@ -66,10 +66,9 @@ def given_contexts() -> list[Access]:
 
 
 def agent_kubeconfig(access: Access, path: Path) -> Path:
-    """Make the agent's service account and write the kubeconfig that carries its token to `path`.
+    """Creates the agent's service account, and writes a kubeconfig with its token to `path`.
 
-    The account may do everything, and impersonate, as an agent's cluster role allows. The token
-    is good for 30 days.
+    The account is cluster-admin, and can impersonate users. The token is valid for 30 days.
     """
     access.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(_agent_objects()))
     token = access.kubectl(
@@ -113,7 +112,7 @@ def _agent_objects() -> dict[str, object]:
 
 
 def _role_binding(group: str, role: str) -> dict[str, object]:
-    """What people of a Towline role may do in the cluster."""
+    """Binds the group of a Towline role to a ClusterRole."""
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRoleBinding",
@@ -124,7 +123,7 @@ def _role_binding(group: str, role: str) -> dict[str, object]:
 
 
 def _cluster_of(access: Access) -> dict[str, Any]:
-    """The cluster entry of a context, with the content of the files that it names."""
+    """Cluster entry of a context, with embedded files."""
     view = access.kubectl("config", "view", "--minify", "--flatten", "--raw", "-o", "json")
     return json.loads(view)["clusters"][0]["cluster"]
 
@@ -133,5 +132,5 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
-        raise Invalid(f"DEMO_KUBECONFIG={path} cannot be read: {error}") from error
+        raise Invalid(f"cannot read DEMO_KUBECONFIG={path}: {error}") from error
     return content if isinstance(content, dict) else {}

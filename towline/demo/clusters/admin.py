@@ -1,4 +1,4 @@
-"""The few requests that bring a cluster up, before any client library is worth its import."""
+"""Minimal API server client for starting a cluster, without a client library."""
 
 import http.client
 import json
@@ -11,7 +11,7 @@ from towline.demo.clusters.certificates import Certificates
 
 
 class Admin:
-    """The administrator of one cluster. Failing to connect reads as "not yet", never raises."""
+    """Client of one cluster as administrator; a failed connection counts as not ready."""
 
     def __init__(self, server: str, certificates: Certificates) -> None:
         self._server = server
@@ -19,20 +19,20 @@ class Admin:
         self._tls.load_cert_chain(certificates.admin.certificate, certificates.admin.key)
 
     def is_ready(self) -> bool:
-        """Whether the API server serves."""
+        """Returns true if the API server is ready."""
         return self._get("/readyz") is not None
 
     def ready_nodes(self) -> int:
-        """How many nodes are Ready."""
+        """Number of nodes that are Ready."""
         answer = json.loads(self._get("/api/v1/nodes") or "{}")
         return sum(map(_is_ready, answer.get("items", [])))
 
     def has_default_service_account(self) -> bool:
-        """Whether a pod can be made: admission wants the account that a controller makes."""
+        """Returns true if the default service account exists, which admission of pods requires."""
         return self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None
 
     def create(self, path: str, body: dict[str, object]) -> None:
-        """Create an object. HTTPError: the API server refused it."""
+        """Creates an object. HTTPError: the API server rejected it."""
         request = urllib.request.Request(
             self._server + path,
             json.dumps(body).encode(),
@@ -55,4 +55,6 @@ class Admin:
 
 def _is_ready(node: dict[str, Any]) -> bool:
     conditions = node.get("status", {}).get("conditions", [])
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )

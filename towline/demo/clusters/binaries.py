@@ -1,8 +1,8 @@
-"""The programs of a cluster, built once from pinned Go modules into a cache outside the checkout.
+"""Builds the programs of a cluster from pinned Go modules, once, into a cache.
 
-A folder of the cache is named after everything it was built from, and appears whole or not at
-all; builders of several processes take turns. `KUBEBUILDER_ASSETS` is used where it is set; what
-it lacks (envtest ships three of the programs) is built and put beside it.
+A folder of the cache has a fingerprint of all inputs in its name, and appears atomically; a lock
+serializes builds. If `KUBEBUILDER_ASSETS` is set, its programs are used, and missing ones are built
+(envtest ships only three of them).
 """
 
 import fcntl
@@ -29,7 +29,7 @@ _ROOM = 5 << 30
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program and where it comes from: a package, as seen from one of the modules."""
+    """A program, with the Go module and package that build it."""
 
     name: str
     module: str
@@ -51,7 +51,7 @@ PROGRAMS = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where a build is: `number` of `total`, at `name`, `elapsed` seconds after its start."""
+    """Progress of a build: program `number` of `total`, `elapsed` seconds after the start."""
 
     number: int
     total: int
@@ -66,10 +66,10 @@ Progress = Callable[[Step], None]
 
 
 def ensure(progress: Progress) -> Path:
-    """The folder that holds all `PROGRAMS`, built now if need be; about 7 minutes on two cores.
+    """Returns the folder of all `PROGRAMS`; builds them if needed, in about 7 minutes on two cores.
 
-    `progress` is called about once a second while something is built. Unavailable: the build
-    failed or lacks something; Invalid: KUBEBUILDER_ASSETS names no folder.
+    Calls `progress` about once a second during a build. Unavailable: the build failed. Invalid:
+    KUBEBUILDER_ASSETS is not a folder.
     """
     given = _given()
     missing = [program for program in PROGRAMS if program.name not in given]
@@ -86,13 +86,13 @@ def ensure(progress: Progress) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where this machine's user keeps what Towline's demo and tests have built or run."""
+    """Cache folder of the user for demo and tests."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "towline"
 
 
 class PrintedProgress:
-    """Shows steps on standard error: in place on a terminal, else a line for each program."""
+    """Prints progress to standard error: in place on a terminal, else one line per program."""
 
     def __init__(self) -> None:
         self._shown = ""
@@ -128,7 +128,7 @@ def _fingerprint(given: dict[str, Path]) -> str:
 
 
 def _flags() -> list[str]:
-    """Flags of `go build`: small files, and the version that `kubectl version` will show."""
+    """Flags of `go build`: small binaries, and the version for `kubectl version`."""
     major, minor, _ = KUBERNETES.removeprefix("v").split(".")
     stamps = {
         "gitVersion": KUBERNETES,
@@ -142,7 +142,7 @@ def _flags() -> list[str]:
 
 @contextmanager
 def _locked(path: Path, progress: Progress) -> Generator[None]:
-    """Hold the lock of a folder's builder; the kernel frees it when a builder is killed."""
+    """Holds the build lock of a folder; the kernel releases it if the process is killed."""
     started = time.monotonic()
     with path.open("w") as lock:
         while True:
@@ -174,7 +174,7 @@ def _require_room(folder: Path) -> None:
     if free < _ROOM:
         raise Unavailable(
             f"building Kubernetes needs {_ROOM >> 30} GB for Go's caches, {folder} has "
-            f"{free / (1 << 30):.1f} GB; XDG_CACHE_HOME, GOCACHE and GOMODCACHE choose other places"
+            f"{free / (1 << 30):.1f} GB; set XDG_CACHE_HOME, GOCACHE and GOMODCACHE to another disk"
         )
 
 
@@ -193,16 +193,14 @@ def _build(go: Path, out: Path, programs: list[Program], progress: Progress) -> 
             step = Step(number, len(programs), program.name, 0)
             _watch(compiler, step, started, progress)
             if compiler.returncode:
-                raise Unavailable(
-                    f"building {program.name} failed: {_last_line(log)}; all in {log}"
-                )
+                raise Unavailable(f"building {program.name} failed: {_last_line(log)}; see {log}")
             log.unlink()
 
 
 def _environment() -> dict[str, str]:
-    """The caller's own Go settings, except what would build something else.
+    """The caller's Go settings, except those that would change the result.
 
-    A compiler that collects no garbage below 2 GiB needs about a third less CPU.
+    Turning off garbage collection below 2 GiB saves about a third of the CPU time.
     """
     quick = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
     fixed = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local"}

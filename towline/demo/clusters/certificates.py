@@ -1,4 +1,4 @@
-"""The certificates and keys of one cluster, made anew at each start."""
+"""Certificates and keys of one cluster, created at each start."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from towline.authority import Authority, Credentials, write_key
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Files, in one folder, that the programs of a cluster are started with."""
+    """Certificate and key files of a cluster's programs."""
 
     authority: Path
     server: Credentials
@@ -24,7 +24,7 @@ class Certificates:
 
 
 def make_certificates(folder: Path, now: datetime) -> Certificates:
-    """Write an authority, what it signs and the key of service-account tokens to `folder`."""
+    """Writes a CA, its certificates, and the key for service-account tokens to `folder`."""
     issuer = Authority.create(folder, "towline-demo", now)
     service_accounts = folder / "service-accounts.key"
     write_key(service_accounts, rsa.generate_private_key(65537, 2048))
@@ -41,7 +41,7 @@ def make_certificates(folder: Path, now: datetime) -> Certificates:
 
 
 def write_kubeconfig(path: Path, name: str, server: str, certificates: Certificates) -> None:
-    """Write the administrator's kubeconfig with one context, `name`; it needs no other file."""
+    """Writes a self-contained kubeconfig of the administrator, with one context `name`."""
     cluster = {"server": server, "certificate-authority-data": _base64(certificates.authority)}
     user = {
         "client-certificate-data": _base64(certificates.admin.certificate),

@@ -1,4 +1,4 @@
-"""One running cluster: started, broken on purpose, stopped."""
+"""A local cluster: start, simulate failures, stop."""
 
 import shutil
 import signal
@@ -24,10 +24,10 @@ _PATIENCE = 90.0
 
 
 class Cluster:
-    """A real API server with etcd, controllers, scheduler, and simulated nodes and pods.
+    """Real API server, etcd, controllers and scheduler, with simulated nodes and pods.
 
-    It ends with this process, whatever ends that. A pod's port answers port-forward with a
-    small web page; with `local_ports` it is the same port of this machine where one listens.
+    The cluster ends with this process. A port-forward to a pod returns a small web page; with
+    `local_ports`, it connects to the same port of this machine if something listens there.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class Cluster:
         local_ports: bool = False,
         apiserver_flags: Sequence[str] = (),
     ) -> None:
-        """Write the files of a cluster; `binaries` is what `binaries.ensure` gives.
+        """Writes the files of a cluster; `binaries` is the result of `binaries.ensure`.
 
-        State is kept in `folder`, else in one that `stop` removes.
+        State is kept in `folder`; default: a temporary folder that `stop` deletes.
         """
         self.name = name
         self._temporary = folder is None
@@ -65,9 +65,9 @@ class Cluster:
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> Self:
-        """Start everything and wait until the nodes are Ready, about 3 s.
+        """Starts everything and waits until the nodes are Ready, about 3 s.
 
-        Unavailable: a program of it has ended or is not ready within 90 s; nothing is left over.
+        Unavailable: a program ended, or was not ready within 90 s; everything is stopped.
         """
         try:
             self._bring_up()
@@ -82,7 +82,7 @@ class Cluster:
         return self._layout.server
 
     def stop(self) -> None:
-        """Kill all programs and remove the state, unless it is in a folder that was given."""
+        """Kills all programs, and deletes the state unless a folder was given."""
         self._group.stop()
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -94,28 +94,28 @@ class Cluster:
         self.stop()
 
     def kubectl(self, *args: str, stdin: str | None = None, timeout: float = 60) -> str:
-        """What kubectl prints, as administrator. Unavailable: it failed; with what it said."""
+        """Runs kubectl as administrator; returns its output. Raises Unavailable with its error."""
         return self.access.kubectl(
             *args, stdin=stdin, timeout=timeout, program=self._layout.program("kubectl")
         )
 
     def kill_apiserver(self) -> None:
-        """End the API server without warning; its port then refuses connections."""
+        """Kills the API server; its port then refuses connections."""
         program = self._programs["kube-apiserver"]
         program.kill()
         program.wait()
 
     def restart_apiserver(self) -> None:
-        """Start the API server again, at the same port with the same state, and wait for it."""
+        """Restarts the API server with the same port and state, and waits until it is ready."""
         self._start_apiserver()
         self._wait("the API server", self._admin.is_ready)
 
     def pause_apiserver(self) -> None:
-        """Let connections to the API server hang: open, and without an answer."""
+        """Makes the API server hang: connections stay open without a response."""
         self._programs["kube-apiserver"].send_signal(signal.SIGSTOP)
 
     def resume_apiserver(self) -> None:
-        """End a pause."""
+        """Ends a pause."""
         self._programs["kube-apiserver"].send_signal(signal.SIGCONT)
 
     def _bring_up(self) -> None:
@@ -153,16 +153,18 @@ class Cluster:
             if program.poll() is not None:
                 text = self._log(name).read_text(errors="replace").strip()
                 raise Unavailable(
-                    f"cluster {self.name}: {name} ended with {program.returncode}: "
+                    f"cluster {self.name}: {name} exited with code {program.returncode}: "
                     f"{text.rpartition(chr(10))[2]}"
                 )
 
 
 def start_all(clusters: Iterable[Cluster]) -> list[Cluster]:
-    """Start several side by side; if one fails, none is left running."""
+    """Starts several clusters in parallel; stops all if one fails."""
     clusters = list(clusters)
     with ThreadPoolExecutor() as pool:
-        failures = [start.exception() for start in [pool.submit(one.start) for one in clusters]]
+        failures = [
+            start.exception() for start in [pool.submit(cluster.start) for cluster in clusters]
+        ]
     failure = next(filter(None, failures), None)
     if failure is not None:
         for cluster in clusters:

@@ -1,4 +1,4 @@
-"""The command lines of a cluster's programs: pure functions of where things are."""
+"""Command lines of a cluster's programs, as pure functions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _SIMULATION = Path(__file__).with_name("assets") / "simulation.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """TCP ports of this machine on which a cluster's programs listen."""
+    """Local TCP ports of a cluster's programs."""
 
     etcd: int
     apiserver: int
@@ -22,7 +22,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where one cluster's programs, files and ports are."""
+    """Programs, files and ports of one cluster."""
 
     binaries: Path
     folder: Path
@@ -36,12 +36,12 @@ class Layout:
         return f"https://{_LOCAL}:{self.ports.apiserver}"
 
     def program(self, name: str) -> str:
-        """Path of a program, as the first word of a command line."""
+        """Path of a program."""
         return str(self.binaries / name)
 
 
 def etcd(layout: Layout) -> list[str]:
-    """The store. Its data is thrown away with the cluster, so nothing waits for a disk."""
+    """etcd without fsync: its data is deleted with the cluster anyway."""
     client = f"http://{_LOCAL}:{layout.ports.etcd}"
     return [
         layout.program("etcd"),
@@ -55,10 +55,10 @@ def etcd(layout: Layout) -> list[str]:
 
 
 def apiserver(layout: Layout, extra: Sequence[str] = ()) -> list[str]:
-    """The API server; `extra` flags come last and so win.
+    """API server; `extra` flags come last and so take precedence.
 
-    Its own limits on requests are off, or they would show up in every measured throughput; a
-    test of overload turns them on.
+    Its request limits are off, as they would distort measured throughput; a test of overload
+    turns them on.
     """
     certificates = layout.certificates
     return [
@@ -89,7 +89,7 @@ def apiserver(layout: Layout, extra: Sequence[str] = ()) -> list[str]:
 
 
 def controller_manager(layout: Layout) -> list[str]:
-    """The controllers, allowed enough requests that the cluster itself is never the slow part."""
+    """Controllers, with API rate limits high enough that the cluster is never the bottleneck."""
     return [
         layout.program("kube-controller-manager"),
         f"--kubeconfig={layout.kubeconfig}",
@@ -105,7 +105,7 @@ def controller_manager(layout: Layout) -> list[str]:
 
 
 def scheduler(layout: Layout) -> list[str]:
-    """The scheduler."""
+    """Scheduler."""
     return [
         layout.program("kube-scheduler"),
         f"--kubeconfig={layout.kubeconfig}",
@@ -117,7 +117,7 @@ def scheduler(layout: Layout) -> list[str]:
 
 
 def kwok(layout: Layout) -> list[str]:
-    """The player of nodes and pods; it tells the API server that kubelets listen on our port."""
+    """kwok, which simulates nodes and pods, and reports our port as the kubelets' port."""
     return [
         layout.program("kwok"),
         f"--kubeconfig={layout.kubeconfig}",
@@ -131,7 +131,7 @@ def kwok(layout: Layout) -> list[str]:
 
 
 def kubelet(layout: Layout, *, local_ports: bool) -> list[str]:
-    """What answers logs, exec, attach and port-forward of every node's pods."""
+    """Simulated kubelet for logs, exec, attach and port-forward of all pods."""
     credentials = layout.certificates.kubelet
     return [
         layout.program("kubelet"),
@@ -145,7 +145,7 @@ def kubelet(layout: Layout, *, local_ports: bool) -> list[str]:
 
 
 def node(cluster: str, number: int) -> dict[str, object]:
-    """A simulated node: 64 processors, 256 GiB, 1,000 pods, a pod network of its own."""
+    """Simulated node: 64 CPUs, 256 GiB, 1,000 pods, with its own pod network."""
     name = f"{cluster}-node-{number}"
     room = {"cpu": "64", "memory": "256Gi", "pods": "1000"}
     return {

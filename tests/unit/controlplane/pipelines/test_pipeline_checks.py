@@ -146,7 +146,7 @@ def test_an_attempt_that_is_over_has_no_say() -> None:
     waiting.line.pass_time(10)
     late = CheckAnswered(GATE, ALONE, first.attempt_key, Answer.PASSED)
     waiting.line.send(late)
-    assert waiting.line.notes() == ["the answer is not about what is asked now"]
+    assert waiting.line.notes() == ["the answer belongs to an outdated check"]
     assert not waiting.moved
 
 
@@ -213,7 +213,7 @@ def test_people_are_asked_once_the_steps_before_have_passed() -> None:
     waiting = Waiting(WorkflowRule((Step("test", HTTP), Step("people", ApprovalRule(), ("test",)))))
     line = waiting.line
     line.approve(GATE)
-    assert line.notes() == ["people are asked when the steps before have passed"]
+    assert line.notes() == ["approval is possible only after the preceding steps have passed"]
     told = [one for one in line.effects if isinstance(one, Notify)]
     assert Topic.APPROVAL_WANTED not in {one.topic for one in told}
     waiting.answer(Answer.PASSED)
@@ -235,11 +235,11 @@ def test_a_step_that_fails_fails_the_workflow_by_name() -> None:
     ("steps", "message"),
     [
         ((Step("a", HTTP, ("b",)), Step("b", HTTP, ("a",))), "wait for each other: "),
-        ((Step("a", HTTP, ("x",)),), "no step x"),
-        ((Step("a", HTTP), Step("a", HTTP)), "one name"),
-        ((Step("a", ApprovalRule()), Step("b", ApprovalRule())), "ask people"),
-        ((), "between 1 and"),
-        (tuple(Step(f"s{n}", HTTP) for n in range(51)), "between 1 and"),
+        ((Step("a", HTTP, ("x",)),), "step x does not exist"),
+        ((Step("a", HTTP), Step("a", HTTP)), "must be unique"),
+        ((Step("a", ApprovalRule()), Step("b", ApprovalRule())), "require approval"),
+        ((), "must have 1 to"),
+        (tuple(Step(f"s{n}", HTTP) for n in range(51)), "must have 1 to"),
         ((Step("${x}", HTTP),), "letters"),
     ],
 )
@@ -307,7 +307,7 @@ def test_a_signed_call_counts_once_though_the_release_is_tried_again() -> None:
     waiting.line.send(no)
     waiting.line.send(Retried(PROD, waiting.release, "bo"))
     waiting.line.send(no)
-    assert waiting.line.notes() == ["this call has been taken already"]
+    assert waiting.line.notes() == ["this call was already accepted"]
     assert waiting.gate.status is GateStatus.RUNNING
     yes = ExternallyAnswered(GATE, waiting.release, ci, True, "green", "msg-2")
     waiting.line.send(yes)

@@ -139,14 +139,14 @@ def test_approvers_are_asked_again_about_a_changed_render(line: Line) -> None:
 def test_an_approval_of_other_digests_does_not_count(line: Line) -> None:
     waiting(line)
     line.approve(GATE, digests={ServiceId("prod-0"): "another"})
-    assert line.notes() == ["what would be deployed has changed since; look at it again"]
+    assert line.notes() == ["the release has changed since it was shown; review it again"]
     assert line.promotions() == []
 
 
 def test_nothing_can_be_approved_before_its_digests_are_known(line: Line) -> None:
     line.observe("c1")
     line.approve(GATE, digests={ServiceId("prod-0"): "guessed"})
-    assert line.notes() == ["what would be deployed is not known yet"]
+    assert line.notes() == ["the release is not rendered yet, so its digests are unknown"]
 
 
 def test_a_quorum_counts_different_people_and_not_the_author() -> None:
@@ -156,7 +156,7 @@ def test_a_quorum_counts_different_people_and_not_the_author() -> None:
     assert line.notes() == ["the author of a release cannot approve it"]
     line.approve(GATE, "bob")
     line.approve(GATE, "bob")
-    assert line.notes() == ["bob has approved already"]
+    assert line.notes() == ["bob has already approved"]
     assert line.promotions() == []
     line.approve(GATE, "eve")
     assert line.promotions() == [("prod", release)]
@@ -174,7 +174,7 @@ def test_more_approvals_than_asked_for_are_not_kept() -> None:
     waiting(line)
     line.approve(GATE, "bob")
     line.approve(GATE, "eve")
-    assert line.notes() == ["the gate has its approvals already"]
+    assert line.notes() == ["the gate already has its approvals"]
 
 
 def test_a_rejection_stops_the_release_until_retried(line: Line) -> None:
@@ -201,7 +201,7 @@ def test_a_rejection_does_not_stop_a_newer_release(line: Line) -> None:
 def test_a_rejection_of_content_no_longer_waiting_does_not_count(line: Line) -> None:
     waiting(line)
     line.send(Rejected(GateId(GATE), "eve", digests={ServiceId("prod-0"): "old"}))
-    assert line.notes() == ["what would be deployed has changed since; look at it again"]
+    assert line.notes() == ["the release has changed since it was shown; review it again"]
     assert gate_status(line) == GateStatus.RUNNING
 
 
@@ -214,7 +214,7 @@ def test_a_newer_release_supersedes_the_queued_one(line: Line) -> None:
         entry.text for entry in line.state.history if entry.release == older
     ]
     line.render("prod", older)
-    assert line.notes() == [f"release {older} does not wait before the stage"]
+    assert line.notes() == [f"release {older} is not waiting before the stage"]
 
 
 def test_a_stage_takes_in_one_release_at_a_time() -> None:
@@ -222,7 +222,7 @@ def test_a_stage_takes_in_one_release_at_a_time() -> None:
     first = waiting(line)
     second = waiting(line, "c2")
     assert line.promotions() == [("prod", first)]
-    assert why(line) == f"prod is still taking in {first}"
+    assert why(line) == f"prod is still rolling out {first}"
     line.health("prod")
     assert line.promotions() == [("prod", first), ("prod", second)]
 
@@ -269,7 +269,7 @@ def test_a_retry_of_a_failed_promotion_respects_a_pause_and_known_bad(line: Line
     line.health("prod", Health.FAILED)
     line.send(KnownBad("c1", "eve", "leaks"))
     line.send(Retried(PROD, release, "bob"))
-    assert line.notes() == ["c1 is known to be bad: eve: leaks"]
+    assert line.notes() == ["c1 is denied: eve: leaks"]
     line.send(Paused("eve", "freeze"))
     line.send(Retried(PROD, release, "bob"))
     assert line.notes() == ["paused by eve: freeze"]
@@ -302,7 +302,7 @@ def test_the_first_stage_cannot_be_withdrawn_or_retried(line: Line) -> None:
     line.send(Superseded(DEV, release, "eve"))
     assert line.notes() == [f"there is no release {release} to withdraw from the stage"]
     line.send(Retried(DEV, release, "eve"))
-    assert line.notes() == [f"release {release} has neither been refused nor failed there"]
+    assert line.notes() == [f"release {release} was neither refused nor failed there"]
 
 
 @pytest.mark.parametrize("bad", ["c1", "dev c1 dev-0", "prod c1  prod-0"])
@@ -311,7 +311,7 @@ def test_a_known_bad_revision_is_stopped_until_cleared(line: Line, bad: str) -> 
     release = waiting(line)
     line.approve(GATE)
     assert line.promotions() == []
-    assert why(line) == f"{bad} is known to be bad: eve: leaks memory"
+    assert why(line) == f"{bad} is denied: eve: leaks memory"
     line.send(Cleared(bad, "eve"))
     assert line.promotions() == [("prod", release)]
 
@@ -329,7 +329,9 @@ def test_known_bad_revisions_are_bounded_and_the_oldest_is_named(line: Line) -> 
             line.pipeline, line.state, KnownBad(f"c{number}", "eve"), START
         )
     assert len(line.state.known_bad) == KNOWN_BAD_LENGTH
-    assert line.notes() == ["oldest is the oldest known-bad revision and is forgotten"]
+    assert line.notes() == [
+        "oldest was the oldest denied revision; its denial was dropped at the limit"
+    ]
 
 
 def test_a_paused_line_moves_nothing_and_goes_on_after(line: Line) -> None:
@@ -374,7 +376,7 @@ def test_all_gates_of_an_edge_must_be_open() -> None:
         GateStatus.OPEN,
         GateStatus.RUNNING,
     ]
-    assert why(line) == "waits for gate 1"
+    assert why(line) == "waiting for gate 1"
     line.pass_time(60)
     assert line.promotions() == [("prod", release)]
 
@@ -399,7 +401,7 @@ def test_a_stage_with_two_ways_in_waits_for_both() -> None:
     line.health("eu")
     line.render("prod", release)
     assert line.promotions() == [("eu", release), ("us", release)]
-    assert why(line, "eu prod") == "waits on another way into the stage"
+    assert why(line, "eu prod") == "waiting at another edge into the stage"
     line.health("us")
     assert line.promotions()[-1] == ("prod", release)
 
@@ -428,7 +430,7 @@ def test_a_render_of_a_foreign_commit_or_other_services_is_refused(line: Line) -
     line.send(Rendered(PROD, release, {ServiceId("prod-0"): Revision("c9", "d")}))
     assert line.notes() == ["commit c9 is not part of the release"]
     line.send(Rendered(PROD, release, {ServiceId("other"): Revision("c1", "d")}))
-    assert line.notes() == ["the render is not of exactly the services of the stage"]
+    assert line.notes() == ["the render does not cover exactly the services of the stage"]
 
 
 def test_going_back_in_git_is_a_new_release(line: Line) -> None:
@@ -451,7 +453,7 @@ def test_a_service_added_to_the_next_stage_is_rendered_before_anything_opens(lin
     line.pipeline = make_pipeline({"dev prod": [ApprovalRule()]}, services=2)
     line.pass_time(1)
     assert [one.stage for one in line.last if isinstance(one, RenderStage)] == [PROD]
-    assert why(line) == "waits for the render"
+    assert why(line) == "waiting for the render"
     line.render("prod", release)
     line.approve(GATE)
     assert line.promotions() == [("prod", release)]

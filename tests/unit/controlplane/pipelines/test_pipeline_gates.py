@@ -61,15 +61,27 @@ HOUR = timedelta(hours=1)
 TABLE: list[tuple[Rule, Situation, GateStatus, str, datetime | None]] = [
     (ApprovalRule(2), situation(approval("bob")), RUNNING, "1 of 2 approvals, so far bob", None),
     (ApprovalRule(1), situation(approval("bob")), OPEN, "approved by bob", None),
-    (ManualRule(), situation(), RUNNING, "somebody has to verify it", None),
-    (ManualRule("look at it"), situation(), RUNNING, "has to verify it: look at it", None),
+    (ManualRule(), situation(), RUNNING, "waiting for manual verification", None),
+    (
+        ManualRule("look at it"),
+        situation(),
+        RUNNING,
+        "waiting for manual verification: look at it",
+        None,
+    ),
     (ManualRule(), situation(approval("bob")), OPEN, "verified by bob", None),
-    (ManualRule(), situation(approval("bob", "d2")), RUNNING, "somebody has to verify it", None),
-    (ExternalRule("ci@x"), situation(), RUNNING, "waits for the answer of ci@x", None),
+    (
+        ManualRule(),
+        situation(approval("bob", "d2")),
+        RUNNING,
+        "waiting for manual verification",
+        None,
+    ),
+    (ExternalRule("ci@x"), situation(), RUNNING, "waiting for the answer of ci@x", None),
     (ExternalRule("ci@x"), situation(approval("ci@x")), OPEN, "passed by ci@x", None),
     (SoakRule(7200), situation(healthy_for=3600), RUNNING, "soaking until", START + HOUR),
     (SoakRule(3600), situation(healthy_for=3600), OPEN, "healthy since", None),
-    (WindowRule(Calendar()), situation(), OPEN, "within its hours", None),
+    (WindowRule(Calendar()), situation(), OPEN, "within opening hours", None),
     (CLOSED, situation(), RUNNING, "rest", START + 24 * HOUR),
 ]
 

@@ -74,7 +74,7 @@ def test_an_image_without_one_tag_is_said(images: dict, told: str) -> None:
 
 
 def test_a_name_without_a_value_is_said() -> None:
-    with pytest.raises(Invalid, match=r"\$\{nothing\}; there are commit, pipeline"):
+    with pytest.raises(Invalid, match=r"\$\{nothing\}; available: commit, pipeline"):
         filled("${nothing}", VALUES)
 
 
@@ -131,7 +131,7 @@ def test_images_are_found_in_pods_wherever_they_are() -> None:
 def test_the_first_stage_is_never_written_to() -> None:
     plain = make_pipeline({"dev prod": []})
     dev, prod = plain.stages
-    with pytest.raises(Invalid, match="nothing is written there"):
+    with pytest.raises(Invalid, match="git writes"):
         validate(replace(plain, stages=(replace(dev, git=GitWrite((IMAGE,))), prod)))
 
 

@@ -39,7 +39,7 @@ BAD = {
     "no name": (replace(GOOD, name=" "), "name: must not be empty"),
     "no stage": (
         Pipeline("p", "shop", ()),
-        "stages: 0 given; between 1 and 100 are possible",
+        "stages: 0 given; must be 1 to 100",
     ),
     "empty stage": (
         replace(GOOD, stages=(Stage(StageId("dev"), "dev", ()), stage("prod"))),
@@ -47,23 +47,23 @@ BAD = {
     ),
     "two stages of one name": (
         replace(GOOD, stages=(stage("dev"), Stage(StageId("prod"), "dev", (ServiceId("x"),)))),
-        "stages: stage name dev is there twice",
+        "stages: duplicate stage name dev",
     ),
     "two stages of one id": (
         replace(GOOD, stages=(stage("dev"), Stage(StageId("dev"), "prod", (ServiceId("x"),)))),
-        "stages: stage id dev is there twice",
+        "stages: duplicate stage id dev",
     ),
     "a service in two stages": (
         replace(GOOD, stages=(stage("dev", "web"), stage("prod", "web"))),
-        "stages: service web is there twice",
+        "stages: duplicate service web",
     ),
     "a service twice in a stage": (
         replace(GOOD, stages=(stage("dev", "web", "web"), stage("prod"))),
-        "stages: service web is there twice",
+        "stages: duplicate service web",
     ),
     "unknown stage": (
         replace(GOOD, edges=(edge("dev test"),)),
-        "edges[0]: there is no stage test",
+        "edges[0]: stage test does not exist",
     ),
     "a stage to itself": (
         replace(GOOD, edges=(edge("dev prod"), edge("prod prod"))),
@@ -71,27 +71,27 @@ BAD = {
     ),
     "two edges alike": (
         replace(GOOD, edges=(edge("dev prod"), replace(edge("dev prod"), id=EdgeId("e")))),
-        "edges: edge dev → prod is there twice",
+        "edges: duplicate edge dev → prod",
     ),
     "two edges of one id": (
         replace(GOOD, edges=(edge("dev prod"), edge("dev prod"))),
-        "edges: edge id dev prod is there twice",
+        "edges: duplicate edge id dev prod",
     ),
     "two gates of one name": (
         replace(GOOD, edges=(edge("dev prod", gate(), replace(gate(), id=GateId("g"))),)),
-        "edges[0].gates: gate name ok is there twice",
+        "edges[0].gates: duplicate gate name ok",
     ),
     "too many gates": (
         replace(GOOD, edges=(edge("dev prod", *(gate(str(n)) for n in range(MAX_GATES + 1))),)),
-        "edges[0].gates: 21 given; between 0 and 20 are possible",
+        "edges[0].gates: 21 given; must be 0 to 20",
     ),
     "no quorum": (
         replace(GOOD, edges=(edge("dev prod", gate(rule=ApprovalRule(quorum=0))),)),
-        "edges[0].gates[0].quorum: between 1 and 20 approvals",
+        "edges[0].gates[0].quorum: must be 1 to 20 approvals",
     ),
     "no soak": (
         replace(GOOD, edges=(edge("dev prod", gate(rule=SoakRule(0))),)),
-        "edges[0].gates[0].seconds: between 1 and 7,776,000 seconds",
+        "edges[0].gates[0].seconds: must be 1 to 7,776,000 seconds",
     ),
     "two first stages": (
         replace(GOOD, edges=()),
@@ -119,7 +119,7 @@ def test_the_same_gate_id_on_two_edges_is_refused() -> None:
         (stage("a"), stage("b"), stage("c")),
         (edge("a b", gate()), edge("b c", gate())),
     )
-    with pytest.raises(Invalid, match="edges: gate id ok is there twice"):
+    with pytest.raises(Invalid, match="edges: duplicate gate id ok"):
         validate(pipeline)
 
 

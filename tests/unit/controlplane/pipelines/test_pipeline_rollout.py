@@ -123,7 +123,7 @@ def test_without_its_canaries_nobody_gets_it() -> None:
     """A mistyped handle, or a cluster that has gone, does not make everybody a canary."""
     roll = Roll(rolled(Rollout(Strategy.CANARY, canaries=("lab-1",)), 3))
     assert roll.given() == []
-    told = "none of its canaries is in the stage: lab-1"
+    told = "none of the canary clusters is in the stage: lab-1"
     assert roll.line.stage("prod").rollout_reason == told
 
 
@@ -152,7 +152,7 @@ def test_the_budget_stops_it() -> None:
     roll.report("prod-0", "prod-2")
     held = roll.line.stage("prod")
     assert held.health is Health.FAILED
-    assert "2 failed, 1 may" in held.reason
+    assert "2 failed, limit 1" in held.reason
     assert len(roll.given()) == 2
 
 
@@ -160,7 +160,7 @@ def test_a_failure_within_the_budget_does_not_hide() -> None:
     roll = Roll(rolled(Rollout(Strategy.WAVES, wave_size=2, max_failed=1), 2))
     roll.report("prod-1")
     held = roll.line.stage("prod")
-    assert (held.health, held.reason) == (Health.HEALTHY, "1 services failed, as many may")
+    assert (held.health, held.reason) == (Health.HEALTHY, "1 services failed, within the limit")
 
 
 def test_retrying_gives_it_only_to_those_that_are_not_well() -> None:
@@ -265,7 +265,7 @@ def test_what_fails_before_it_has_proved_itself_goes_back() -> None:
     assert waiting is not None
     roll.line.render("prod", waiting.release)
     waiting = roll.line.candidate("dev prod")
-    assert waiting is not None and "known to be bad" in waiting.reason
+    assert waiting is not None and "is denied" in waiting.reason
     assert roll.line.stage("prod").health is Health.HEALTHY
 
 

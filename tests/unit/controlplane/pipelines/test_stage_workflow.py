@@ -151,7 +151,7 @@ def test_a_newer_commit_begins_the_steps_of_the_first_stage_anew() -> None:
     (new,) = [one for one in line.last if isinstance(one, RunCheck)]
     assert old.attempt_key != new.attempt_key
     line.send(CheckAnswered(old.gate, "look", old.attempt_key, Answer.PASSED))
-    assert line.notes() == ["the answer is not about what is asked now"]
+    assert line.notes() == ["the answer belongs to an outdated check"]
     assert line.stage("dev").health is Health.PROGRESSING
 
 
@@ -191,11 +191,11 @@ def test_a_step_may_ask_people_about_what_runs_there() -> None:
     line = InProd(with_workflow(Step("sign", ApprovalRule())))
     digests = line.digests_at(GateId("own"))
     line.approve("own", digests=dict.fromkeys(digests, "other"))
-    assert line.notes() == ["what would be deployed has changed since; look at it again"]
+    assert line.notes() == ["the release has changed since it was shown; review it again"]
     line.approve("own")
     assert line.stage("prod").health is Health.HEALTHY
     line.approve("own", "carol", digests=digests)
-    assert line.notes() == ["the steps of prod ask nothing now"]
+    assert line.notes() == ["the workflow of prod is not running now"]
 
 
 def test_a_no_of_people_fails_the_stage() -> None:
@@ -237,5 +237,5 @@ def test_only_steps_can_be_a_stages_own() -> None:
     pipeline = make_pipeline({"dev prod": []})
     gate = Gate(GateId("own"), "own", SoakRule(5))
     first, second = pipeline.stages
-    with pytest.raises(Invalid, match="steps of its own"):
+    with pytest.raises(Invalid, match="a single gate is not possible"):
         validate(replace(pipeline, stages=(first, replace(second, workflow=gate))))
