@@ -1,6 +1,6 @@
 """Prints the course of a control plane outage: `python -m bench.outage`.
 
-Runs one real cluster with its agent. docs/explanation/agent.md shows the output, which has no goals.
+Runs one real cluster with its agent. docs/explanation/agent.md shows the output; it has no goals.
 """
 
 import json

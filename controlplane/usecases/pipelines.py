@@ -457,8 +457,7 @@ class Pipelines:
             self._deps.bus.publish(DELIVER, f"{repository}/")
 
     def _pass_room_on(self, id: str, before: State, after: State) -> None:
-        """Wakes pipelines that wait for a budget, as far as this process knows, after room became
-        free."""
+        """Wakes the known pipelines that wait for a budget, after a part of it became free."""
         known = self._awaiting_room
         (known.add if awaits_room(after) else known.discard)(id)
         if frees_room(before, after):

@@ -84,7 +84,7 @@ def _sources() -> Iterator[tuple[str, str]]:
     yield "schema.graphql.md", schema_docs((ROOT / "schema.graphql").read_text())
     for package in PACKAGES:
         for file in (ROOT / package).rglob("*.py"):
-            if "_pb2" not in file.name:
+            if "_pb2" not in file.name and file.parent.name != "versions":
                 yield f"{file.relative_to(ROOT)}.md", python_docs(file.read_text())
 
 
