@@ -1,6 +1,6 @@
 """Checks the prose of the repository with `vale`: run `.venv/bin/python -m docs.prose.lint`.
 
-It reads pages, schema descriptions, help texts and docstrings. The rules are below `styles/`.
+It reads pages, schema descriptions, help texts, texts of the console, docstrings and comments. The rules are below `styles/`.
 `--warnings` prints findings that do not fail, such as long sentences, `--all` every error.
 `allowed.toml` counts the errors that are left for now; `--lower` lowers it to what is found.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.prose.binary import ensure_vale
-from docs.prose.texts import help_texts, python_docs, schema_docs
+from docs.prose.texts import console_texts, help_texts, python_docs, schema_docs
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("fleet", "controlplane", "syncagent", "gitcache", "proxy", "towline")
@@ -82,6 +82,10 @@ def _sources() -> Iterator[tuple[str, str]]:
         else:
             yield name, page.read_text()
     yield "schema.graphql.md", schema_docs((ROOT / "schema.graphql").read_text())
+    for suffix in ("ts", "tsx"):
+        for file in (ROOT / "console/src").rglob(f"*.{suffix}"):
+            if file.parent.name != "api":
+                yield f"{file.relative_to(ROOT)}.md", console_texts(file.read_text())
     for package in PACKAGES:
         for file in (ROOT / package).rglob("*.py"):
             if "_pb2" not in file.name and file.parent.name != "versions":

@@ -9,13 +9,20 @@ import re
 from collections.abc import Iterator
 
 MARK = "§ "
-_DESCRIPTION = re.compile(r'^ *"""')
+_PRAGMA = re.compile(r"# (?:ty:|type:|noqa|ruff:|pragma)")
+_SHOWN = re.compile(
+    r"""(?x)
+    (?:(?<=>)(?=[^<>{}=;]*[a-z][ ][a-z])[^<>{}=;]+(?=<))
+    | (?<=title=")[^"]+ | (?<=label=")[^"]+ | (?<=placeholder=")[^"]+ | (?<=hint=")[^"]+
+    | (?<=")[A-Z][a-z]+[ ][^"<>{}=;]+(?=")
+    """
+)
 
 
 def python_docs(source: str) -> str:
-    """The docstrings of a Python file."""
+    """The docstrings and comments of a Python file."""
     lines = source.splitlines()
-    out = [""] * len(lines)
+    out = [_comment(line) for line in lines]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             for number, text in _docstring(node, lines):
@@ -47,6 +54,18 @@ def help_texts(page: str) -> str:
         else:
             out.append(_help_text(line))
     return "\n".join(out)
+
+
+def console_texts(source: str) -> str:
+    """The texts of a page of the console: between tags, and in attributes that people read."""
+    found = ([text.strip() for text in _SHOWN.findall(line)] for line in source.splitlines())
+    return "\n".join(" / ".join(MARK + text for text in texts) for texts in found)
+
+
+def _comment(line: str) -> str:
+    """A comment on a line of its own, without pragmas."""
+    text = line.strip()
+    return text[2:] if text.startswith("# ") and not _PRAGMA.match(text) else ""
 
 
 def _docstring(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, str]]:
