@@ -1,6 +1,7 @@
 """Checks the prose of the repository with `vale`: run `.venv/bin/python -m docs.prose.lint`.
 
-It reads pages, schema descriptions, help texts, texts of the console, docstrings and comments. The rules are below `styles/`.
+It reads pages, schema descriptions, help texts, docstrings, comments and texts of the console.
+The rules are below `styles/`.
 `--warnings` prints findings that do not fail, such as long sentences, `--all` every error.
 `allowed.toml` counts the errors that are left for now; `--lower` lowers it to what is found.
 """
